@@ -75,7 +75,7 @@ def over_rows(
         ArtifactError: Nothing can be written to ``folder``, or the key does not sign.
         FileAccessError: A table can't be read.
     """
-    _check_given(most_failures, least, signs_nothing=sign is not None and folder is None)
+    _check_given(jobs, most_failures, least, signs_nothing=sign is not None and folder is None)
     if expected is not None:
         table = CheckedTable(table, expected, key)
     question = _question(engine, prompt, values or {}, tool_results, skill_context, persona)
@@ -89,10 +89,14 @@ def over_rows(
     return RowRun(table, asking, looked.rows, folder=kept, most_failures=most_failures, least=least)
 
 
-def _check_given(most_failures: int | None, least: float | None, *, signs_nothing: bool) -> None:
+def _check_given(
+    jobs: int | None, most_failures: int | None, least: float | None, *, signs_nothing: bool
+) -> None:
     """Refuse what no count and no probability can be (every word is as likely as NaN), and a lone key."""
     if signs_nothing:
         raise UsageError("There is nothing to sign: say where artifacts go with `folder=`.")
+    if jobs is not None and not (isinstance(jobs, int) and jobs > 0):
+        raise UsageError(f"The number of jobs is {jobs!r}: give a whole number from 1 on.")
     if least is not None and not (isinstance(least, Real) and 0 <= least <= 1):
         raise UsageError(f"`least=` must be a number from 0 to 1, not {least!r}.")
     if most_failures is not None and not (isinstance(most_failures, int) and most_failures > 0):
@@ -146,8 +150,6 @@ def _asking(
     full: bool,
     signer: Signer | None,
 ) -> Asking:
-    if jobs is not None and not (isinstance(jobs, int) and jobs > 0):
-        raise UsageError(f"The number of jobs is {jobs!r}: give a whole number from 1 on.")
     *wrapped, inner = around(engine.reasoner)
     backend, model_id, settings = backend_of(inner), model_of(inner), settings_of(inner)
     ask = partial(backend.in_force, model_id, settings)

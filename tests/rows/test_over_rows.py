@@ -298,9 +298,9 @@ def test_each_artifact_is_signed_as_it_is_written_and_none_that_was_there(table,
 
 
 @pytest.mark.parametrize("jobs", [0, -1, 1.5, "x"])
-def test_a_number_of_jobs_that_is_none_is_refused(table, jobs):
+def test_a_number_of_jobs_that_is_none_is_refused_before_anything_else_is_looked_at(table, jobs):
     with pytest.raises(UsageError, match="The number of jobs is"):
-        ore.over_rows(ORE(Capitals(), ""), PROMPT, table, jobs=jobs)
+        ore.over_rows(ORE(Capitals(), ""), "no place", table, jobs=jobs)
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])
