@@ -41,6 +41,9 @@ if TYPE_CHECKING:  # importing them is _packages's: where they are missing, it s
     import openai
 
 _NO_KEY = "none"  # the package wants one to be made with; it is not sent
+_heard = set[
+    str
+]()  # the addresses that have answered in this process: each call has its own connection
 
 
 class Call:
@@ -199,6 +202,7 @@ class Call:
     def _after(self, response: httpx2.Response) -> None:
         """Runs when the status and the headers are there, before the body is read."""
         self._status = response.status_code
+        _heard.add(self._host.url)
         kind = text_without_key(response.headers.get("content-type", ""), self._key).lower()
         if response.headers.get("content-encoding", "").lower() not in ("", "identity"):
             self._problem = "its answer is compressed, though that was not asked for"
@@ -264,7 +268,7 @@ class Call:
         if isinstance(cause, httpx.RemoteProtocolError) and not failures.CUT.search(why):
             return failures.protocol_error(host, why, OPENAI)
         if isinstance(cause, (httpx.TransportError, OSError)):
-            return failures.broken_off_error(host, why, is_begun=self._status > 0)
+            return failures.broken_off_error(host, why, is_begun=host.url in _heard)
         if isinstance(error, openai.APIError) and self._status:
             return self._reported(server_words.openai_words(error.body) or str(error))
         return failures.protocol_error(host, in_words(error), BEGUN if self._begun else OPENAI)

@@ -54,6 +54,17 @@ def test_a_model_with_half_a_character_in_its_name_is_not_listed_and_not_the_def
         assert asked.default_model() is None and asked.models() == []
 
 
+def test_a_server_that_has_answered_over_http_is_not_said_to_speak_https():
+    with FakeOpenAI() as fake:
+        fake.play = [Cut()]
+        with pytest.raises(BackendError, match="broke off .*it may speak https"):
+            reasoner(fake).reason(ASKED)
+        assert OpenAIBackend(Host(fake.url)).models() == ["small"]
+        with pytest.raises(BackendError, match="broke off") as caught:
+            reasoner(fake).reason(ASKED)
+    assert "https" not in str(caught.value)
+
+
 def test_a_bad_list_of_models_costs_only_the_window():
     with FakeOpenAI(models=(7,), serves_any=True) as fake:
         response = reasoner(fake).reason(ASKED)
