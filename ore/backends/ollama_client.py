@@ -138,8 +138,11 @@ class OllamaClient:
         return lambda model: self.show(model, ends.within(seconds).seconds)
 
     def _named(self, seconds: float) -> dict[str, dict[str, Any]]:
-        """Return what ``/api/tags`` says of each model, by its name."""
-        found = ((each.get("name") or each.get("model"), each) for each in self.tags(seconds))
+        """Return what ``/api/tags`` says of each model, by the name that it is asked by.
+
+        Ollama has two equal ones; in KoboldCpp's list the other one is always ``koboldcpp``.
+        """
+        found = ((each.get("model") or each.get("name"), each) for each in self.tags(seconds))
         return {name: each for name, each in found if isinstance(name, str) and name}
 
     def ps(self, seconds: float = QUESTION_SECONDS) -> list[dict[str, Any]]:

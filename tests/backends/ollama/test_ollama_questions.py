@@ -156,6 +156,7 @@ def test_an_answer_that_is_not_ollama_s_says_why(body, why):
     [
         (b'{"models":[{"name":"a"},{"model":"b"},{"name":7},{"name":null},{}]}', ["a", "b"]),
         (b'{"models":[{"name":"a\\ud800b"},{"name":""},{"name":"ok"}]}', ["ok"]),
+        (b'{"models":[{"name":"koboldcpp","model":"koboldcpp/tiny"}]}', ["koboldcpp/tiny"]),
         (b"{}", []),
     ],
 )
