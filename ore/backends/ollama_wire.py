@@ -110,7 +110,7 @@ class Hooks(threading.local):
         self.heard.add(request.status)  # an event of threads would stay locked by an interrupt
         request.location = response.headers.pop("location", "")  # may hold a password
         encoding = response.headers.get("content-encoding", "")
-        if encoding.lower() not in ("", "identity"):
+        if encoding.lower() not in ("", "identity", "none"):
             raise ValueError(f"the answer is encoded as {encoding}")
         response.encoding = "utf-8"
         stream = cast("httpx.SyncByteStream", response.stream)  # the client is not asynchronous

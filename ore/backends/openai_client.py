@@ -204,7 +204,7 @@ class Call:
         self._status = response.status_code
         _heard.add(self._host.url)
         kind = text_without_key(response.headers.get("content-type", ""), self._key).lower()
-        if response.headers.get("content-encoding", "").lower() not in ("", "identity"):
+        if response.headers.get("content-encoding", "").lower() not in ("", "identity", "none"):
             self._problem = "its answer is compressed, though that was not asked for"
         elif self._status < 300 and self._model and "event-stream" not in kind:
             self._problem = f"its answer is {kind or 'of an unknown kind'}, not a stream of events"

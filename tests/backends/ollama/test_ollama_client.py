@@ -315,7 +315,9 @@ def test_a_redirect_is_not_followed():
         assert other.requests == []
 
 
-@pytest.mark.parametrize("more", [(), ("Content-Encoding: Identity",), ("Content-Encoding:",)])
+@pytest.mark.parametrize(
+    "more", [(), *((f"Content-Encoding: {word}",) for word in ("Identity", "", "none"))]
+)
 def test_an_answer_is_utf_8_whatever_its_head_says(more):
     line = '{"message":{"role":"assistant","content":"é\u20ac"},"done":true}\n'.encode()
     field = "Content-Type: application/json; charset=latin-1"

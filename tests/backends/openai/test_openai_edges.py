@@ -127,7 +127,7 @@ def test_bytes_that_are_no_text_take_nothing_of_the_answer(sent, text):
         assert reasoner(fake).reason(ASKED).content == text
 
 
-@pytest.mark.parametrize("encoding", ["Identity", ""])
+@pytest.mark.parametrize("encoding", ["Identity", "", "none"])
 def test_a_text_that_is_not_compressed_may_say_so_in_any_way(encoding):
     head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: {encoding}\r\n\r\n"
     part = b'data: {"choices": [{"delta": {"content": "Paris."}, "finish_reason": "stop"}]}\n\n'
