@@ -20,7 +20,6 @@ from ore.errors import (
     BackendError,
     BackendTimeoutError,
     CapabilityError,
-    ContextTruncatedError,
     IncompleteAnswerError,
     ModelNotFoundError,
     OreError,
@@ -204,36 +203,6 @@ def too_large_error(host: Host, what: str, limit: int) -> BackendError:
         f"check the address.",
         host=host.url,
     )
-
-
-def check_context(host: Host, context: dict[str, Any], partial: str) -> None:
-    """Raise what strict context asks for: the prompt was cut, or nobody knows whether it was.
-
-    Args:
-        context: What ``ore.backends.window.outcome`` found.
-        partial: The answer.
-    """
-    status, window = context["status"], context["window"]
-    if status == "truncated":
-        size = f"of {window} tokens" if window else "of the model"
-        raise ContextTruncatedError(
-            f"The prompt and its answer did not fit the context window {size}, and a part was left "
-            f"out: shorten the prompt, or give the model a larger window.",
-            host=host.url,
-            partial=partial,
-        )
-    if status == "unknown":
-        why = f"it may have more than the {window} tokens of the window: shorten it"
-        if not context["prompt_tokens"]:
-            why = "the server did not say how many tokens it read: use one that does"
-        elif not window:
-            why = "the server does not say how large its context window is: use one that does"
-        raise ContextTruncatedError(
-            f"Nobody knows whether all of the prompt was read, for {why}, or leave "
-            f"`strict_context=` out.",
-            host=host.url,
-            partial=partial,
-        )
 
 
 def protocol_error(host: Host, why: str, protocol: Protocol) -> BackendError:

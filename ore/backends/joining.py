@@ -87,12 +87,7 @@ def left_out(message: Message, *, has_given_template: bool = False) -> str:
     Args:
         has_given_template: Whether the template was given in the place of the model's own.
     """
-    step, whose = "leave it out", "The" if has_given_template else "The model's"
-    if message.role == "system":
-        step = (
-            "leave the system prompt and the skills out (`system_prompt=''`), or put them into the "
-            "prompt"
-        )
+    step, whose = _step(message.role), "The" if has_given_template else "The model's"
     text = one_line(shorten(message.content))
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     return (
@@ -100,3 +95,20 @@ def left_out(message: Message, *, has_given_template: bool = False) -> str:
         f"'{message.role}' ({text!r}), so the model was not asked: {step}, or use another "
         f"{'template' if has_given_template else 'model'}."
     )
+
+
+def not_read(role: str) -> str:
+    """Return the sentence, without its end, that a template left out what a model was asked with."""
+    return (
+        f"The model's chat template leaves out messages of the role '{role}', so the model has not "
+        f"read all of the prompt: {_step(role)}"
+    )
+
+
+def _step(role: str) -> str:
+    if role == "system":
+        return (
+            "leave the system prompt and the skills out (`system_prompt=''`), or put them into the "
+            "prompt"
+        )
+    return "leave it out"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ore.backends import Backend, Model, Progress, failures, is_preferred, ollama_models, window
 from ore.backends.address import Host, as_host
 from ore.backends.answer import Answer, OnThinking, encoded, hashes
+from ore.backends.fitted import check_context, context_of
 from ore.backends.http import Deadline, TooLarge, shorten
 from ore.backends.logprobs import Logprobs
 from ore.backends.look_ups import KNOWN_SECONDS, beside_turn, time_for
@@ -299,16 +300,13 @@ class AyaReasoner(StreamingReasoner):
         tools = answer.asks_for_tools or None
         also |= {"images": hashes(messages) or None, "asked_for_tools": tools}
         metadata |= {k: v for k, v in also.items() if v is not None} | deepcopy(self._asked)
-        metadata["context"] = ollama_models.context_of(
-            messages,
-            texts,
-            size or self._window(texts, metadata["prompt_eval_count"]),
-            metadata,
-            refuses=self._refuses,
-            own=partial(ollama_models.own_of, self._asked, self._client.show, self.model_id),
+        size = size or self._window(texts, metadata["prompt_eval_count"])
+        show = partial(self._client.show, self.model_id)
+        metadata["context"] = context_of(
+            messages, texts, size, metadata, asked=self._asked, refuses=self._refuses, show=show
         )
         if self.strict_context:
-            failures.check_context(self.host, metadata["context"], answer.text)
+            check_context(self.host, metadata["context"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
 
     def _window(self, texts: list[bytes], read: int | None = None) -> int | None:

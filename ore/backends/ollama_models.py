@@ -17,14 +17,12 @@ from ore.backends.go_template import arriving, without_place
 from ore.backends.http import Deadline, shorten
 from ore.backends.joining import joined
 from ore.backends.look_ups import KNOWN_SECONDS, time_for
-from ore.backends.model_options import natural
-from ore.backends.window import Estimate, estimate, find_model, most_of, outcome
+from ore.backends.window import find_model
 from ore.errors import BackendError, OreError
 from ore.files.neutral import word
 from ore.files.strictjson import above_zero
 from ore.types import Message
 
-_KEPT_SECONDS = 0.5
 _MOST_ASKED = 200
 """Of how many models a server that lists little is asked for more."""
 _LONGEST = 10.0
@@ -193,52 +191,6 @@ def told_at_the_end(last: Any, asked: str, url: str) -> dict[str, Any]:
         if also[name]:
             also[name] = text_without_key(also[name], key)
     return counts | {name: value for name, value in also.items() if value is not None}
-
-
-def context_of(
-    messages: list[Message],
-    texts: list[bytes],
-    size: int | None,
-    counts: Mapping[str, Any],
-    *,
-    refuses: Callable[[], bool],
-    own: Callable[[bool], tuple[int | None, Estimate]],
-) -> dict[str, Any]:
-    """Return whether ``messages`` fitted a window of this ``size``, as ``window.outcome`` does."""
-    is_bare = [each.role for each in messages[:1]] != ["system"]  # else the Modelfile's is not read
-    images, is_first = sum(len(message.images) for message in messages), len(messages) == 1
-    return outcome(
-        estimate(texts, images),
-        size,
-        counts["prompt_eval_count"],
-        counts["eval_count"],
-        before=most_of(texts[:-1], 0 if is_first else images),  # who cuts counts them otherwise
-        refuses=refuses,
-        own=lambda: own(is_bare),
-        may_add=is_bare,
-    )
-
-
-def own_of(
-    asked: Mapping[str, Any],
-    show: Callable[[str, float], Entry],
-    model: str,
-    with_system: bool,
-) -> tuple[int | None, Estimate]:
-    """Return ``num_keep`` as what is ``asked`` sets it, else the model's own, or None.
-
-    With it comes how large the messages of its Modelfile are, ``with_system`` its system prompt too.
-    """
-    shown = if_known(lambda seconds: show(model, seconds), _KEPT_SECONDS) or {}
-    options = asked.get("options") or {}
-    if "num_keep" not in options:
-        options = parameters_of(shown.get("parameters"))
-    own = shown.get("messages")
-    messages = own if isinstance(own, list) else []
-    said = (each.get("content") for each in messages if isinstance(each, dict))
-    every = (shown.get("system") if with_system else None, *said)
-    texts = (each.encode("utf-8", "replace") for each in every if isinstance(each, str) and each)
-    return natural(options, "num_keep"), estimate(texts)
 
 
 def weights_of(shown: Entry) -> str | None:

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ore.backends import Backend, Model, Progress, failures, openai_models, window
+from ore.backends import Backend, Model, Progress, failures, fitted, openai_models, window
 from ore.backends.address import Host, Key, openai_key, resolve_openai
 from ore.backends.answer import Answer, encoded, hashes
 from ore.backends.failures import OPENAI
@@ -293,7 +293,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
             metadata["images_read"] = False
         metadata.update(self.settings.asked())
         if self.settings.strict_context:
-            failures.check_context(self.host, metadata["context"], answer.text)
+            fitted.check_context(self.host, metadata["context"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
 
     def _entry(self, deadline: Deadline, answered: str | None = None) -> dict[str, Any]:

@@ -148,7 +148,7 @@ def _more_room(metadata: Mapping[str, Any], longer: str) -> str:
     """Return what to do where the prompt or the answer had no room in the window; else ``longer``."""
     found = metadata.get("context")
     fit = found if strictjson.is_object(found) else {}
-    if fit.get("status") == "truncated":
+    if fit.get("status") == "truncated" and not fit.get("left_out"):
         return f"{longer}, or shorten the prompt, which did not fit the context window{_ROOM}"
     counts = fit.get("prompt_tokens"), metadata.get("eval_count")
     window, used = above_zero(fit.get("window")), sum(above_zero(each) or 0 for each in counts)

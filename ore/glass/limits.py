@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ore.backends.joining import not_read
 from ore.backends.settings import Settings
 from ore.files.neutral import brief
 from ore.files.strictjson import above_zero, is_object
@@ -57,7 +58,9 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
             f"The server counted {_tokens(tokens)}, too few for an image: the model may not have seen "
             f"it."
         )
-    if fit.get("status") == "truncated":
+    if isinstance(role := fit.get("left_out"), str):
+        yield f"{not_read(brief(role))}."
+    elif fit.get("status") == "truncated":
         size = f" of {window} tokens" if window else ""
         overflows = window and tokens < window <= tokens + written
         what = "prompt and its answer" if overflows else "prompt"

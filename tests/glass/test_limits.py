@@ -39,6 +39,11 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
             {},
             "did not fit",
         ),
+        (
+            {"context": {"status": "truncated", "left_out": "system", "prompt_tokens": 16}},
+            {},
+            "template leaves out messages of the role 'system', so the model has not read all of",
+        ),
         ({"response_model": "other"}, {}, "the model 'other', not the one asked for."),
         ({"response_model": "o" * 10_000}, {}, "ooo…', not the one asked for."),
         ({"images_read": False}, {}, "too few for an image"),

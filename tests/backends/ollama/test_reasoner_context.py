@@ -470,3 +470,34 @@ def test_a_silent_server_is_not_reported_as_loading():
 def test_the_phase_is_loading_while_the_server_is_silent_about_it():
     with FakeOllama(scenario="silent", on="/api/ps") as server:
         assert AyaReasoner("llama3.2", server.url).phase() == "loading llama3.2"
+
+
+ASKED = [Message("system", load_aya_system_prompt()), Message("user", "Who was it?")]
+UNTAUGHT = "{{ .Prompt }}"
+
+
+@both_ways
+@pytest.mark.parametrize(
+    "template, messages, left_out",
+    [
+        (UNTAUGHT, ASKED, "system"),
+        ("{{ .System }} {{ .Prompt }}", ASKED, None),
+        (UNTAUGHT, [ASKED[0], *WORDS], None),  # the window did not have room for the rest either
+        (UNTAUGHT, WORDS, None),
+    ],
+)
+def test_what_a_template_leaves_out_is_not_said_to_be_the_windows_fault(
+    template, messages, left_out, streams
+):
+    with FakeOllama(scenario="body", body=FEW) as server:
+        server.ollama.shown = {"template": template}
+        context = answer(AyaReasoner("llama3.2", server.url), messages, streams).metadata["context"]
+        assert (context["status"], context.get("left_out")) == ("truncated", left_out)
+
+        with (
+            closing(AyaReasoner("llama3.2", server.url, strict_context=True)) as strict,
+            pytest.raises(ContextTruncatedError) as raised,
+        ):
+            answer(strict, messages, streams)
+    assert ("context window" in str(raised.value)) is (left_out is None)
+    assert ("system_prompt=''" in str(raised.value)) is (left_out is not None)

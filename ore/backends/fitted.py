@@ -1,0 +1,109 @@
+"""Whether a server's model has read all of a prompt, and what strict context makes of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ore.backends.address import Host
+from ore.backends.effective import parameters_of
+from ore.backends.go_template import without_place
+from ore.backends.joining import not_read
+from ore.backends.model_options import natural
+from ore.backends.ollama_models import if_known
+from ore.backends.window import Estimate, estimate, most_of, outcome
+from ore.errors import ContextTruncatedError
+from ore.types import Message
+
+_KEPT_SECONDS = 0.5
+
+Show = Callable[[float], dict[str, Any]]
+"""What ``/api/show`` says of a model, in so many seconds."""
+
+
+def context_of(
+    messages: list[Message],
+    texts: list[bytes],
+    size: int | None,
+    counts: Mapping[str, Any],
+    *,
+    asked: Mapping[str, Any],
+    refuses: Callable[[], bool],
+    show: Show,
+) -> dict[str, Any]:
+    """Return whether ``messages`` fitted a window of this ``size``, as ``window.outcome`` does.
+
+    ``left_out`` is the role of a message that the model's template has no place for, where that is
+    why fewer tokens were counted than the prompt can have.
+    """
+
+    def judged(messages: list[Message], texts: list[bytes]) -> dict[str, Any]:
+        images, is_first = sum(len(message.images) for message in messages), len(messages) == 1
+        return outcome(
+            estimate(texts, images),
+            size,
+            counts["prompt_eval_count"],
+            counts["eval_count"],
+            before=most_of(texts[:-1], 0 if is_first else images),  # whoever cuts counts otherwise
+            refuses=refuses,
+            own=lambda: _own_of(asked, show, is_bare),
+            may_add=is_bare,
+        )
+
+    is_bare = [each.role for each in messages[:1]] != ["system"]  # else the Modelfile's is not read
+    found = judged(messages, texts)
+    if found["status"] != "truncated" or {each.role for each in messages} == {"user"}:
+        return found
+    shown = if_known(show, _KEPT_SECONDS) or {}
+    if (lost := without_place(shown, messages)) is None:
+        return found
+    rest = [at for at, each in enumerate(messages) if without_place(shown, [each]) is None]
+    left = judged([messages[at] for at in rest], [texts[at] for at in rest])
+    return found if left["status"] == "truncated" else {**found, "left_out": lost.role}
+
+
+def _own_of(asked: Mapping[str, Any], show: Show, with_system: bool) -> tuple[int | None, Estimate]:
+    """Return ``num_keep`` as what is ``asked`` sets it, else the model's own, or None.
+
+    With it comes how large the messages of its Modelfile are, ``with_system`` its system prompt too.
+    """
+    shown = if_known(show, _KEPT_SECONDS) or {}
+    options = asked.get("options") or {}
+    if "num_keep" not in options:
+        options = parameters_of(shown.get("parameters"))
+    own = shown.get("messages")
+    messages = own if isinstance(own, list) else []
+    said = (each.get("content") for each in messages if isinstance(each, dict))
+    every = (shown.get("system") if with_system else None, *said)
+    texts = (each.encode("utf-8", "replace") for each in every if isinstance(each, str) and each)
+    return natural(options, "num_keep"), estimate(texts)
+
+
+def check_context(host: Host, context: dict[str, Any], partial: str) -> None:
+    """Raise what strict context asks for: the prompt was cut, or nobody knows whether it was.
+
+    Args:
+        context: What ``context_of``, or ``ore.backends.window.outcome``, found.
+        partial: The answer.
+    """
+    status, window, why = context["status"], context["window"], None
+    if role := context.get("left_out"):
+        why = f"{not_read(role)}, or use another model."
+    elif status == "truncated":
+        size = f"of {window} tokens" if window else "of the model"
+        why = (
+            f"The prompt and its answer did not fit the context window {size}, and a part was left "
+            f"out: shorten the prompt, or give the model a larger window."
+        )
+    elif status == "unknown":
+        for_what = f"it may have more than the {window} tokens of the window: shorten it"
+        if not context["prompt_tokens"]:
+            for_what = "the server did not say how many tokens it read: use one that does"
+        elif not window:
+            for_what = "the server does not say how large its context window is: use one that does"
+        why = (
+            f"Nobody knows whether all of the prompt was read, for {for_what}, or leave "
+            f"`strict_context=` out."
+        )
+    if why is not None:
+        raise ContextTruncatedError(why, host=host.url, partial=partial)
