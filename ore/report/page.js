@@ -127,7 +127,7 @@
     place.append(list([...facts, ...of(run, "own").map(([name, value]) => [text(name), value])]));
     if (of(run, "messages").length) {
       place.append(element("h3", "", "Messages, and their SHA-256"));
-      place.append(list(of(run, "messages").map(([name, value]) => [text(name), value])));
+      place.append(list(of(run, "messages").map((pair) => pair.map(text))));
     }
     const shared = data.groups[of(run, "shared")];
     if (shared.length) {

@@ -79,7 +79,7 @@ def _row(run: RunFacts, question: int, texts: _Pool, pairs: _Pool, groups: _Pool
         question,
         [[texts.at(name), text] for name, text in run.own],
         group(run.shared),
-        [[texts.at(source), sha256] for source, sha256 in run.messages],
+        [[texts.at(source), texts.at(sha256)] for source, sha256 in run.messages],
     ]
 
 

@@ -181,6 +181,13 @@ def test_what_many_runs_have_alike_stands_in_the_page_once(tmp_path):
     assert len(data["groups"]) == 1 and len(json.dumps(data["pairs"])) < 200
 
 
+def test_what_many_runs_were_sent_stands_in_the_page_once(tmp_path):
+    files = [{"source": f"file:{at}", "sha256": f"{at:0290}"} for at in range(100)]
+    folder = write(tmp_path / "runs", *(run(at, provenance={"sources": files}) for at in (1, 2, 3)))
+    page = report_page([str(folder)])
+    assert page.count(files[0]["sha256"]) == 1 and len(runs_of(page)[2]["messages"]) == 100
+
+
 @pytest.mark.slow
 def test_what_else_is_shown_of_runs_takes_no_more_than_the_page_has_room_for(tmp_path, monkeypatch):
     def much(number):

@@ -88,7 +88,7 @@ def runs_of(page: str) -> list[dict[str, Any]]:
         each["own"] = {data["texts"][name]: text for name, text in each["own"]}
         pairs = [data["pairs"][at] for at in data["groups"][each["shared"]]]
         each["shared"] = {data["texts"][name]: data["texts"][text] for name, text in pairs}
-        each["messages"] = [(data["texts"][source], sha256) for source, sha256 in each["messages"]]
+        each["messages"] = [tuple(data["texts"][at] for at in pair) for pair in each["messages"]]
     return runs
 
 
