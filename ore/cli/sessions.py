@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from ore.cli.agreed import is_agreed
@@ -11,7 +12,7 @@ from ore.cli.terminal.console import Console
 from ore.cli.terminal.text import BRIEF, brief
 from ore.errors import SessionError, SessionNotFoundError, UsageError
 from ore.files.neutral import one_line
-from ore.store import Beginning, FileSessionStore
+from ore.store import Beginning, FileSessionStore, Found
 from ore.store.pages import (
     about_session,
     in_words,
@@ -73,20 +74,27 @@ def _show(options: Options, console: Console, store: FileSessionStore) -> None:
 
 
 def _search(options: Options, console: Console, store: FileSessionStore) -> None:
-    text = options.search_sessions or ""
-    found = store.search(text)
+    text, count = options.search_sessions or "", 0
+
+    def found() -> Iterator[Found]:
+        nonlocal count
+        for hit in store.each_found(text):
+            count += 1
+            yield hit
+
     if options.json:
-        console.json(
-            [{"name": hit.name, "number": hit.number, **_data(hit.message)} for hit in found]
-        )
+        with console.telling_below():  # which files were left out
+            console.json_list(
+                {"name": hit.name, "number": hit.number, **_data(hit.message)} for hit in found()
+            )
     else:
         console.rows(
             [
                 (hit.name, str(hit.number), hit.message.role, _around(hit.message.content, text))
-                for hit in found
+                for hit in found()
             ]
         )
-    if not found:
+    if not count:
         raise SessionNotFoundError(f"No message of a session contains '{one_line(text)}'.", "")
 
 

@@ -117,11 +117,9 @@ class FileSessionStore(SessionStore):
     def exists(self, name: str) -> bool:
         """Return whether ``name`` is taken, be it by a file that is not a session."""
         name = check_name(name)
-        try:
-            with self._files.folder(name) as folder:
-                return folder.has(f"{name}.json")
-        except SessionNotFoundError:
-            return False
+        with suppress(SessionNotFoundError), self._files.folder(name) as folder:
+            return folder.has(f"{name}.json")
+        return False
 
     def refuse_existing(self, name: str) -> None:
         """Return where ``name`` is free.
@@ -200,7 +198,11 @@ class FileSessionStore(SessionStore):
 
     def search(self, text: str) -> list[Found]:
         """Return the messages that hold ``text``, in any case, by name; report bad files."""
-        return [found for name, session, _ in self._all() for found in search(session, name, text)]
+        return [*self.each_found(text)]
+
+    def each_found(self, text: str) -> Iterator[Found]:
+        """Yield what ``search`` returns, one session after the other, for all may be much."""
+        return (found for name, session, _ in self._all() for found in search(session, name, text))
 
     def rename(self, old: str, new: str) -> None:
         """Give a session another name; its id, its messages and its age stay.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 
 import pytest
+
+from tests.support.terminal import OnTerminal
 
 
 @pytest.fixture
@@ -63,6 +66,28 @@ def test_showing_is_readable_and_its_json_is_the_file(verb, sessions):
 def test_searching_finds_in_any_case(verb, sessions):
     assert verb("--search-sessions", "ROME").out == "old\t1\tuser\tWhere is Rome?\n"
     assert verb("--search-sessions", "italy", "--json").json[0]["number"] == 2
+
+
+@pytest.mark.slow
+def test_a_search_holds_one_session_at_a_time(verb, ore, home):
+    ore("--session", "0", "x" * 1_000_000, replies=["Hm."])
+    folder = home / ".ore/sessions"
+    for number in range(1, 15):
+        (folder / f"{number}.json").write_bytes((folder / "0.json").read_bytes())
+    tracemalloc.start()
+    try:
+        assert verb("--search-sessions", "xxx").out.count("\n") == 15
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.slow
+def test_what_a_search_leaves_out_is_told_below_its_list(sessions):
+    (sessions / "bad.json").write_text("{")
+    with OnTerminal("--search-sessions", "e", "--json") as terminal:
+        code, shown = terminal.end()
+    assert code == 0 and b"]\r\n" in shown.partition(b"can't be read")[0]
 
 
 @pytest.mark.parametrize("flags, out", [([], ""), (["-q"], ""), (["--json"], "[]\n")])
