@@ -17,6 +17,8 @@ _TELLING = 12
 _MOST_MISSED = 100
 """How many texts that are not there are looked for, each in the whole prompt."""
 _LONGEST_TOKEN = 4096  # bytes: what a server lists of thousands is kept
+_SWITCHES = {"/think", "/no_think"}
+"""Words that turn a model's thinking on or off: the templates that know them take them out of a text."""
 _SALTED, _MARK = re.compile(r"\[(0+):"), re.compile(r"\[0+:[0-9]+\]")
 
 
@@ -155,7 +157,10 @@ def _one_after_the_other(rendered: str, texts: Sequence[str], order: Iterable[in
         words = " ".join(text.split())
         if not words or (number not in marked and len(text.strip()) < _TELLING):
             continue
-        if (begin := squeezed.find(words, at)) < 0:
+        if (begin := squeezed.find(words, at)) < 0 and _SWITCHES & set(words.split()):
+            words = " ".join(_without_switches(text))
+            begin = squeezed.find(words, at) if words else -1
+        if begin < 0:
             missed += 1
             if missed == _MOST_MISSED:
                 break
@@ -173,7 +178,13 @@ def _one_after_the_other(rendered: str, texts: Sequence[str], order: Iterable[in
 def missing_from(parts: Iterable[Part], texts: Sequence[str]) -> list[int]:
     """Return which messages did not arrive; one without text has nothing that could be missing."""
     there = {part.message for part in parts}
-    return [number for number, text in enumerate(texts) if text.strip() and number not in there]
+    known = enumerate(map(_without_switches, texts))
+    return [number for number, words in known if words and number not in there]
+
+
+def _without_switches(text: str) -> list[str]:
+    """Return the words of a text but for those that only turn the model's thinking on or off."""
+    return [word for word in text.split() if word not in _SWITCHES]
 
 
 def counted(parts: Sequence[Part], pieces: Sequence[bytes]) -> tuple[Part, ...]:

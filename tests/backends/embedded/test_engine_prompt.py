@@ -125,6 +125,37 @@ def test_each_message_arrives_or_it_is_said_that_it_can_not(tmp_path, name):
     assert could_not == CAN_NOT.get(name, set())
 
 
+SWITCHED = (
+    "{% for m in messages %}{{ m.role }}: {{ m.content.replace('/think', '')"
+    ".replace('/no_think', '') | trim }}\n{% endfor %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("system", "prompt"),
+    [
+        ("/no_think", "What is open today?"),
+        ("You are a clerk.\n/no_think", "What is open today?"),
+        ("You are a clerk.", "Is it open, /think and say so?"),
+    ],
+)
+def test_a_switch_that_the_template_takes_out_is_no_message_that_is_left_out(
+    tmp_path, system, prompt
+):
+    messages = [Message("system", system), Message("user", prompt)]
+    with closing(EmbeddedReasoner(model(tmp_path, SWITCHED))) as reasoner:
+        reading = reasoner.reading(messages)
+    assert "think" not in reading.rendered and "open" in reading.rendered
+    assert "".join(part.text for part in reading.parts).endswith(reading.rendered)
+
+
+@pytest.mark.parametrize("prompt", ["What is in /home/think here?", "Read ./no_think.txt aloud."])
+def test_a_path_that_the_template_takes_a_piece_of_is_not_sent(tmp_path, prompt):
+    with closing(EmbeddedReasoner(model(tmp_path, SWITCHED))) as reasoner:
+        with pytest.raises(BackendError, match="leaves out a message of the role 'user'"):
+            reasoner.reading([Message("user", prompt)])
+
+
 FEW = Settings(options={"num_predict": 1})
 REFUSES = (
     "{% for m in messages %}{% if m.role == 'system' and 'clerk' in m.content %}"
