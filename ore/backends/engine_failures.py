@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ore.backends.http import Deadline, shorten
-from ore.backends.load_failures import UNREAD, shortage
+from ore.backends.load_failures import KILLED, UNREAD, shortage
 from ore.backends.turn_errors import TurnFailedError, TurnRefusedError
 from ore.errors import (
     BackendError,
@@ -99,10 +99,12 @@ def crash_error(
         has_given_template: Whether a chat template took the place of the file's own, and was being used.
     """
     suspect = f"{path} or the chat template" if has_given_template else str(path)
-    killed = f"its process was killed, or {suspect} is damaged or made to do harm"
+    why = f"its process was killed, or {suspect} is damaged or made to do harm"
     if ended == signal.SIGBUS.name:
-        killed = f"it could not read all of {path}. {UNREAD}"
-    why = shortage(log, memory) or killed
+        why = f"it could not read all of {path}. {UNREAD}"
+    elif ended == signal.SIGKILL.name:  # no file and no template can bring that about
+        why = f"its {KILLED.format(signal='')}"
+    why = shortage(log, memory) or why
     kind = TurnFailedError if has_given_template else IncompleteAnswerError
     return kind(
         f"The embedded engine ended in the middle of the turn ({ended}): nothing was kept of it. "

@@ -28,6 +28,10 @@ _NO_FILES = (
     "the engine may open no more files: raise the limit (ulimit -n), or end the program that connects "
     "to it over and over"
 )
+KILLED = (
+    "process was killed{signal}, as the system does where memory is short. Try again with a smaller "
+    "window (`options['num_ctx']`), or use another model"
+)
 UNREAD = "It was changed meanwhile, or its disk fails, or it is damaged"
 """Why the system may have had no bytes for a part of a file that is mapped into memory."""
 _TEMPLATE = r"chat template parsing error|failed to initialize chat template"
@@ -109,11 +113,8 @@ def load_error(
                 return TurnFailedError(f"{path} can't be loaded: {said}.")
             return NothingAnswersError(f"{path} can't be loaded: {said}.")
     if ended == signal.SIGKILL.name:
-        return NothingAnswersError(
-            f"{path} can't be loaded: the engine's process was killed ({ended}), as the system does "
-            f"where memory is short. Try again with a smaller window (`options['num_ctx']`), or use "
-            f"another model."
-        )
+        killed = KILLED.format(signal=f" ({ended})")
+        return NothingAnswersError(f"{path} can't be loaded: the engine's {killed}.")
     if ended == signal.SIGBUS.name:
         return NothingAnswersError(
             f"{path} can't be loaded: the engine could not read all of it ({ended}). {UNREAD}: try "

@@ -248,6 +248,16 @@ def test_a_file_that_can_t_be_read_to_its_end_is_not_called_made_to_do_harm():
     )
 
 
+@pytest.mark.parametrize("given", [False, True], ids=["its own template", "a given one"])
+def test_an_engine_that_is_killed_in_a_turn_does_not_blame_the_model(given):
+    said = str(crash_error(Path("/m.gguf"), "", "SIGKILL", 1 << 30, has_given_template=given))
+    assert said == (
+        "The embedded engine ended in the middle of the turn (SIGKILL): nothing was kept of it. Its "
+        "process was killed, as the system does where memory is short. Try again with a smaller window "
+        "(`options['num_ctx']`), or use another model."
+    )
+
+
 @pytest.mark.embedded
 @pytest.mark.slow
 @pytest.mark.parametrize(
