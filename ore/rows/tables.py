@@ -198,7 +198,7 @@ def open_table(
         if found is None:
             named = "" if path == "-" else f"end its name in {' or '.join(ENDINGS)}, or "
             raise UsageError(
-                f"How {shown} is written does not show: {named}say it with `format=`, which is one of "
+                f"Nothing says what format {shown} has: {named}give `format=`, which is one of "
                 f"{', '.join(FORMATS)}."
             )
         file = _opened(path, stdin, most)

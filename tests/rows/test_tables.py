@@ -223,13 +223,11 @@ def test_there_has_to_be_something_on_stdin():
 def test_a_file_of_no_known_ending_may_be_renamed_and_stdin_may_not(tmp_path):
     (tmp_path / "words").write_text("a\n")
     with pytest.raises(
-        UsageError, match=r": end its name in \.csv or .* or \.txt, or say it with `f"
+        UsageError, match=r": end its name in \.csv or .* or \.txt, or give `format="
     ):
         with open_table(str(tmp_path / "words")):
             pass
-    with pytest.raises(
-        UsageError, match="How stdin is written does not show: say it with `format="
-    ):
+    with pytest.raises(UsageError, match="^Nothing says what format stdin has: give `format="):
         with open_table("-", None, io.BytesIO(b"a\n")):
             pass
 
