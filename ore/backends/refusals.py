@@ -39,19 +39,19 @@ from ore.backends.server_words import (
 from ore.backends.turn_errors import NothingAnswersError, TurnFailedError, TurnTooLargeError
 from ore.errors import BackendError, CapabilityError, ContextTruncatedError, ModelNotFoundError
 
-_OF_A_PULL: tuple[tuple[re.Pattern[str], str], ...] = (
+_OF_A_PULL = (
     (
-        re.compile(r"invalid model name|^model is required$"),
+        r"invalid model name|^model is required$",
         "does not take '{model}' for a model's name ({shown}): Ollama's are NAME, NAMESPACE/NAME or "
         "HOST/NAMESPACE/NAME, each with :TAG or without.",
     ),
     (
-        re.compile(r"HTTP response to HTTPS client"),
+        r"HTTP response to HTTPS client",
         "can't fetch '{model}', for its registry does not speak https ({shown}): add `insecure=True` to "
         "ask it over http.",
     ),
     (
-        re.compile(r"^pull model manifest: Get .{1,600}: (dial|lookup|read) "),
+        r"^pull model manifest: Get .{1,600}: (dial|lookup|read) ",
         "can't reach the registry of '{model}' ({shown}): check the name, and that machine's network.",
     ),
 )
@@ -80,12 +80,12 @@ def reported_error(
     """
     message, sizes = innermost(text)
     shown = shorten(message) or "it did not say why"
-    is_refused = is_refused or OF_ONE_TURN.search(message) is not None
+    is_refused = is_refused or re.search(OF_ONE_TURN, message) is not None
     kind: type[BackendError] = TurnFailedError if is_refused else BackendError
-    if protocol is OLLAMA and NO_OLLAMA_MODEL.search(message):
+    if protocol is OLLAMA and re.search(NO_OLLAMA_MODEL, message):
         return no_model_error(host, model, protocol)
     for words, said in _OF_A_PULL if protocol is OLLAMA else ():
-        if words.search(message):
+        if re.search(words, message):
             why = said.format(model=shown_name(model), shown=shown)
             return BackendError(f"The server at {host} {why}", host=host.url)
     if NO_MANIFEST in message:
@@ -94,28 +94,28 @@ def reported_error(
             model=model,
             host=host.url,
         )
-    if TOO_LONG.search(message):
+    if re.search(TOO_LONG, message):
         kind = ContextTruncatedError if strict else TurnTooLargeError
         what, way = "The prompt does", "shorten it"
-        if OF_BOTH.match(message):
+        if re.match(OF_BOTH, message):
             what, way = "The prompt and its answer do", f"{way}, lower `options['num_predict']`"
         sentence = (
             f"{what} not fit the model's context window{sizes} ({shown}): {way}, or give the model a "
             f"larger window."
         )
-    elif protocol is OPENAI and FILTERED.search(message):
+    elif protocol is OPENAI and re.search(FILTERED, message):
         kind = TurnFailedError
         sentence = (
             f"The filter of the server at {host} does not let this through ({shown}): ask in other "
             f"words, or another model."
         )
-    elif CAN_NOT.search(message):
+    elif re.search(CAN_NOT, message):
         kind = CapabilityError
         what = f"can't do this ({shown}): leave it out, or use another model."
         if "not support chat" in message:  # one for embeddings
             what = f"writes no text ({shown}): use one of `Backend.models()` that does."
         sentence = f"The model '{shorten(model)}' at {host} {what}"
-    elif NO_MEMORY.search(message):
+    elif re.search(NO_MEMORY, message):
         kind = NothingAnswersError
         sentence = f"The server at {host} has too little memory ({shown}): use a smaller model."
     else:
@@ -174,14 +174,14 @@ def openai_status_error(
     text = openai_words(body)
     plain = shorten(text or body.decode("utf-8", "replace")) or "no text"
     is_page = plain.startswith("<")
-    status = 401 if status == 400 and BAD_KEY.search(plain) else status
+    status = 401 if status == 400 and re.search(BAD_KEY, plain) else status
     plain = "a web page" if is_page else plain
     words = text or plain
     if status in _REDIRECTS:
         why = _led(body.decode("utf-8", "replace") if re.match(b"https?:|/", body) else "")
     elif status == 402:
         why = f"wants to be paid first ({plain}): look at your account there"
-    elif status == 403 and FILTERED.search(text[:MOST_JUDGED]):
+    elif status == 403 and re.search(FILTERED, text[:MOST_JUDGED]):
         return reported_error(host, model, text, OPENAI, strict=strict)
     elif status == 403 and text and has_key:  # it may know the key, and not let it ask for this
         why = f"refuses ({plain}): look what the key in OPENAI_API_KEY is allowed there"
@@ -192,7 +192,7 @@ def openai_status_error(
             key += "" if body.strip() else "; Ollama wants its IP address, not a name"
         said = f" ({plain})" if text or is_page else ""
         why = f"refuses{said}: {key}. Set OPENAI_API_KEY; it is sent over https, or on this machine, only"
-    elif (status in (400, 404, 410) and NO_MODEL.search(words[:MOST_JUDGED])) or (
+    elif (status in (400, 404, 410) and re.search(NO_MODEL, words[:MOST_JUDGED])) or (
         status == 404 and model and model in text
     ):
         what = "does not find what it was asked for"  # a list, for one
@@ -204,7 +204,7 @@ def openai_status_error(
         why = f"is busy, or a limit is reached ({plain}): try again later"
     elif status == 413 and not text:
         why = _TOO_MUCH
-    elif status in (404, 405) and NOTHING_THERE.match(text):
+    elif status in (404, 405) and re.match(NOTHING_THERE, text):
         why = f"answered, but not {OPENAI.alike} (status {status}: {plain}): {OPENAI.check}"
     elif text or (status not in (404, 405) and body.strip() and not is_page):
         is_refused = status in (400, 413, 422)

@@ -6,7 +6,6 @@ Each server has its own, for the protocols name only a few. A word that is not k
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from ore.backends.answer import known_count
@@ -15,11 +14,12 @@ MOST_JUDGED = 4000
 """How many characters of an error are looked at: patterns take the square of the time."""
 
 
-def _any_of(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE)
+def _any_of(*patterns: str) -> str:
+    """Return a pattern as text: ``re`` compiles it where an error is judged, which few turns need."""
+    return "(?i)" + "|".join(patterns)
 
 
-NO_OLLAMA_MODEL = re.compile(r"model ['\"].*['\"] not found")
+NO_OLLAMA_MODEL = r"model ['\"].*['\"] not found"
 NO_MANIFEST = "pull model manifest: file does not exist"
 NO_MODEL = _any_of(
     r"model.*(not (found|exist)|does not exist)",
@@ -82,8 +82,8 @@ TOO_LONG = _any_of(
     r"`inputs` (must have less than \d+ tokens|tokens \+ `max_new_tokens` must be)",
 )
 """Said of a prompt that does not fit the model's window, with its answer or without."""
-OF_BOTH = _any_of(
-    r"(?s)(?!.*(requested 0 output tokens|at least 1, got -|leave room for output))"
+OF_BOTH = (
+    r"(?is)(?!.*(requested 0 output tokens|at least 1, got -|leave room for output))"
     r".*(max_(completion_|new_)?tokens|completion|output tokens)"
 )
 """Said where the prompt and the answer that is asked for do not fit together, and the first alone may."""
@@ -109,7 +109,7 @@ BAD_KEY = _any_of(r"API key not valid", r"(invalid|incorrect).api.key")
 """What Gemini's and xAI's servers say with status 400, where others use 401."""
 OF_ONE_TURN = _any_of(r"jinja", r"roles must alternate", r"parse grammar", r"JSON schema")
 """What llama.cpp's server says with status 500 of messages, or a schema, that it can't take."""
-NO_MEMORY = re.compile(r"system memory|out.of.memory|insufficient memory")
+NO_MEMORY = r"system memory|out.of.memory|insufficient memory"
 
 
 def error_words(body: bytes) -> str:
