@@ -11,8 +11,8 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
-ADVICE = re.compile(r"`(?P<what>[A-Za-z_][\w.]*)(?:=(?P<value>[^`]*)|[(\[](?P<about>[^`]*)[)\]])`")
-"""What can be done, as sentences say it: ```timeout=```, ```Backend.pull('llama3.2')```."""
+ADVICE = r"`(?P<what>[A-Za-z_][\w.]*)(?:=(?P<value>[^`]*)|[(\[](?P<about>[^`]*)[)\]])`"
+"""What can be done, as sentences say it: ```timeout=```, ```Backend.pull('llama3.2')```; a pattern."""
 
 
 class Advice(NamedTuple):
@@ -47,7 +47,7 @@ class OreError(Exception):
     def advice(self) -> tuple[Advice, ...]:
         """What the sentence says to do, in its order: what it has between backticks."""
         said = str(self).removesuffix(getattr(self, "text", ""))  # an answer that it quotes
-        return tuple(Advice.of(found) for found in ADVICE.finditer(said))
+        return tuple(Advice.of(found) for found in re.finditer(ADVICE, said))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return how to copy it, or to send it to another process: not by what its class takes."""

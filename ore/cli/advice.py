@@ -66,8 +66,8 @@ FLAGS = {
 """What stands between the backticks, whole or without what is between its brackets; and the flag."""
 
 _AT = r"(?:[@\uff20\ufe6b]|%40)"  # in any of its widths
-_BEFORE_AT = re.compile(rf".*{_AT}")
-_ADDRESS = re.compile(
+_BEFORE_AT = rf".*{_AT}"
+_ADDRESS = (
     r"(?i)(?:://|(?<![a-z0-9])[a-z][a-z0-9+.-]{1,15}:[/\\]{1,8}|\bhttps?:)(?!NAME:PASSWORD@)"
     rf"(?=[^/]*{_AT}|[^/]*:(?![0-9]*(?:/|$)))"
 )
@@ -84,13 +84,13 @@ def said(sentence: str | OreError) -> str:
     text = str(sentence)
     answer = getattr(sentence, "text", "")
     text = re.sub(r"\S+", _without_login, text.removesuffix(answer))
-    return (ADVICE.sub(_flag, text) if "`" in text else text) + answer
+    return (re.sub(ADVICE, _flag, text) if "`" in text else text) + answer
 
 
 def _without_login(found: re.Match[str]) -> str:
     word = found[0]
-    login = _BEFORE_AT.match(word)
-    begins = login and _ADDRESS.search(login[0])
+    login = re.match(_BEFORE_AT, word)
+    begins = login and re.search(_ADDRESS, login[0])
     return f"{word[:begins.end()]}…@{word[login.end():]}" if login and begins else word
 
 

@@ -20,11 +20,11 @@ _INVISIBLE = [
     *range(0xE0000, 0xE0080),  # tags
 ]
 
-SHOWS_NOTHING = re.compile(
+SHOWS_NOTHING = (
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U000e0100-\U000e01ef]"
 )
-"""Letters and marks that show nothing: two names that look the same must be the same."""
+"""A pattern of letters and marks that show nothing: names that look the same must be the same."""
 
 
 def _visible(code: int) -> str:

@@ -73,7 +73,7 @@ def _problem(name: str) -> str | None:
         return "it is empty"
     if len(name) > MOST_CHARACTERS:
         return f"it is longer than {MOST_CHARACTERS} characters"
-    kinds = ["?" if SHOWS_NOTHING.match(each) else unicodedata.category(each) for each in name]
+    kinds = ["?" if re.match(SHOWS_NOTHING, each) else unicodedata.category(each) for each in name]
     for character, kind in zip(name, kinds):
         if kind[0] not in "LM" and kind != "Nd" and character not in ".-_":
             return f"it holds {character!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -103,7 +104,7 @@ class PackageTool(Tool):
 def seen_as(name: str) -> str:
     """Return what is the same for names that look alike: case, forms of letters and dashes aside."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    folded = SHOWS_NOTHING.sub("", folded)
+    folded = re.sub(SHOWS_NOTHING, "", folded)
     letters = (each for each in folded if unicodedata.category(each)[0] not in "CPZ")
     return "".join(letters) or name
 

@@ -61,7 +61,7 @@ def test_no_sentence_of_the_library_names_a_flag():
 def test_the_table_has_all_that_the_library_says_to_do_and_nothing_else():
     used = set()
     for module, text in sentences():
-        for found in ADVICE.finditer(text):
+        for found in re.finditer(ADVICE, text):
             assert said(found[0]) != found[0], (module, found[0])
             whole = found[0].strip("`")
             used |= {whole, re.sub(r"(?<=[(\[]).*(?=[)\]]$)|(?<==).*", "", whole)}

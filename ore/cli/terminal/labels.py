@@ -54,7 +54,7 @@ like. Marks are not among it: they may be nothing. What is young is, and may be 
 """
 _AS_ASCII = {ord(other): letter for letter, others in _ALIKE.items() for other in others}
 
-_STRONG = re.compile(
+_STRONG = (
     "[A-Za-z\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\U00010800-\U00010fff\U0001e800-\U0001efff]"
 )
 """ASCII letters, and those that are written from right to left."""
@@ -68,13 +68,13 @@ def turns(text: str, before: bool = False) -> bool:
     """
     if text.isascii() and not before:
         return False
-    strong = _STRONG.findall(text)
+    strong = re.findall(_STRONG, text)
     return not strong[-1].isascii() if strong else before
 
 
 def may_turn(text: str) -> bool:
     """Whether a text has letters that are written from right to left."""
-    return not text.isascii() and not all(map(str.isascii, _STRONG.findall(text)))
+    return not text.isascii() and not all(map(str.isascii, re.findall(_STRONG, text)))
 
 
 def turned(labels: Sequence[str]) -> list[str]:
