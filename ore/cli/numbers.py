@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ore.cli.runs import Run
 from ore.files.neutral import one_line
-from ore.glass.choosing import about_covered, check, said
+from ore.glass.choosing import about_covered, said
 from ore.types import Response
 
 
@@ -12,11 +12,6 @@ def show_choice(run: Run, response: Response) -> None:
     """Write the word that was chosen, a tab, and its probability; one that is too unlikely is not."""
     if response.metadata["choice"]["probability"] >= (run.options.min_confidence or 0):
         run.console.document(said(response))
-
-
-def check_choice(run: Run, response: Response) -> None:
-    """Raise ``CheckFailedError`` where the word is less likely than ``--min-confidence``."""
-    check(response, run.options.min_confidence or 0)
 
 
 def tell_numbers(run: Run, response: Response) -> None:

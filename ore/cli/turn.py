@@ -16,7 +16,7 @@ from ore.backends.turn_errors import TurnTooLargeError
 from ore.cli.context import Context
 from ore.cli.cut_conversations import compare_counts, tell_of_cut
 from ore.cli.keep import Recorded, record, tell_of_prompt, tell_what_stays_here
-from ore.cli.numbers import check_choice, show_choice, tell_numbers
+from ore.cli.numbers import show_choice, tell_numbers
 from ore.cli.record import Told, in_force
 from ore.cli.runs import Run
 from ore.cli.stopping import is_unsaved, outcome_of_record, outcome_of_stop
@@ -30,6 +30,7 @@ from ore.errors import (
 )
 from ore.files.afterwards import add_later
 from ore.files.whole import is_stalled
+from ore.glass.choosing import check
 from ore.glass.limits import IN_CIRCLES, Circles, notices_of, warnings_of
 from ore.types import Response
 
@@ -70,7 +71,7 @@ def answer_once(run: Run, context: Context) -> Response | None:
     if turn.not_kept is not None:
         raise turn.not_kept
     if run.options.min_confidence is not None:
-        check_choice(run, turn.response)
+        check(turn.response, run.options.min_confidence)
     if run.options.extract and isinstance(
         why := _code_block(turn.response.content), CheckFailedError
     ):
