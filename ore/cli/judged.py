@@ -61,15 +61,10 @@ def verify(options: Options, console: Console, connect: Callable[..., Backend]) 
     if rejected:
         totals += f"; {rejected} not said by {'its' if rejected == 1 else 'their'} model"
     where = "Its line says why" if len(found) == 1 else "Their lines say why"
-    if rejected or {artifacts.BROKEN, artifacts.UNSEALED, artifacts.UNSIGNED} & set(states):
-        if signer is None or set(states) - {
-            artifacts.HOLDS,
-            artifacts.UNSIGNED,
-            artifacts.NOT_READ,
-        }:
-            raise CheckFailedError(f"{totals}. {where}.")
-        raise ArtifactError(f"{totals}. {where}.")
-    if artifacts.NOT_READ in states:
+    failed = {artifacts.BROKEN, artifacts.UNSEALED} & set(states)
+    if rejected or failed or signer is None and artifacts.UNSIGNED in states:
+        raise CheckFailedError(f"{totals}. {where}.")
+    if {artifacts.UNSIGNED, artifacts.NOT_READ} & set(states):  # the former by --sign
         raise ArtifactError(f"{totals}. {where}.")
     console.notice(f"{totals}.")
 
