@@ -19,14 +19,11 @@ from ore.cli.options import Options
 from ore.cli.reopen import reopening
 from ore.cli.terminal.console import Console
 from ore.cli.terminal.ended import raising_then
-from ore.cli.terminal.pace import REDRAW_SECONDS, in_words
+from ore.cli.terminal.pace import LOG_SECONDS, REDRAW_SECONDS, in_words
 from ore.errors import CheckFailedError
 from ore.files.neutral import one_line
 from ore.rows.junit import junit_report
 from ore.rows.replays import NOT_RUN, Replayed, case_of, replay_file
-
-LOG_SECONDS = 60.0
-"""How often a line says how far a folder is where no bar can be drawn."""
 
 _FAILED = {
     "different": ("is not the same", "are not the same"),

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 
 from ore.cli.runs import Run
+from ore.cli.terminal.pace import REDRAW_SECONDS
 from ore.rows.row_plan import RowsPlan
 from ore.rows.row_run import RowRun
 from ore.rows.tally import FIRST_GUESS, duration
-
-_REDRAW_SECONDS = 0.2
 
 
 def show_rows(run: Run, rows: RowRun) -> None:
@@ -21,7 +20,7 @@ def show_rows(run: Run, rows: RowRun) -> None:
 
     def told(done: int) -> None:
         nonlocal drawn
-        if time.monotonic() - drawn > _REDRAW_SECONDS:
+        if time.monotonic() - drawn > REDRAW_SECONDS:
             drawn = time.monotonic()
             console.bar(f"{done:,} of {rows.tally.rows:,} rows looked at")
 

@@ -19,6 +19,7 @@ from ore.cli.row_question import read_question
 from ore.cli.rowplan import show_rows
 from ore.cli.runs import Run, open_run
 from ore.cli.terminal.console import Console
+from ore.cli.terminal.pace import LOG_SECONDS, REDRAW_SECONDS
 from ore.errors import Terminated, UsageError
 from ore.files.cells import csv_line
 from ore.files.neutral import one_line
@@ -34,9 +35,6 @@ from ore.rows.row_run import RowRun, rows_in_words
 from ore.rows.row_turns import Asking, Outcome, Question, Warned, told_once
 from ore.rows.tables import Table, has_known_ending, open_table
 from ore.types import Response
-
-REDRAW_SECONDS, LOG_SECONDS = 0.2, 60.0
-"""How often the bar is drawn anew; how often a line says the same where none can be drawn."""
 
 
 def over_rows(options: Options, console: Console, connect: Callable[..., Backend]) -> None:

@@ -6,8 +6,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-REDRAW_SECONDS = 0.2
-"""How often a bar is drawn anew."""
+REDRAW_SECONDS, LOG_SECONDS = 0.2, 60.0
+"""How often a bar is drawn anew; how often a line says the same where none can be drawn."""
 
 _WINDOW_SECONDS = 10.0
 _LEAST_SECONDS = 1.0
