@@ -33,7 +33,7 @@ from ore.rows.looked_at import Looked, look_at, refuse_places
 from ore.rows.row_checks import CheckedTable, case_of, not_expected
 from ore.rows.row_run import RowRun, rows_in_words
 from ore.rows.row_turns import Asking, Outcome, Question, Warned, told_once
-from ore.rows.tables import Table, has_known_ending, open_table
+from ore.rows.tables import Table, format_of, open_table
 from ore.types import Response
 
 
@@ -99,7 +99,7 @@ def _open_expected(path: str, format: str | None) -> AbstractContextManager[Tabl
     """Open the table of ``--expect``; ``format`` is how that of ``--rows`` is written, if it was said."""
     if path == "-":
         raise UsageError("--expect reads no stdin: write its table to a file, and name that.")
-    return open_table(path, None if has_known_ending(path) else format)
+    return open_table(path, format_of(path) or format)
 
 
 def _columns(table: Table, options: Options) -> list[str]:

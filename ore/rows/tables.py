@@ -163,9 +163,9 @@ class Table:
             yield Row(number, record.line, values, problem)
 
 
-def has_known_ending(path: str) -> bool:
-    """Return whether the name of the file at ``path`` says how it is written."""
-    return os.path.splitext(path)[1].lower() in ENDINGS
+def format_of(path: str) -> str | None:
+    """Return how the file at ``path`` is written, if its name says so."""
+    return ENDINGS.get(os.path.splitext(path)[1].lower())
 
 
 @contextmanager
@@ -191,7 +191,7 @@ def open_table(
     if format not in (None, *FORMATS):
         raise UsageError(f"`format=` must be one of {', '.join(FORMATS)}, not {format!r}.")
     shown = "stdin" if path == "-" else one_line(path)
-    found = format or ENDINGS.get(os.path.splitext(path)[1].lower())
+    found = format or format_of(path)
     try:
         if path != "-" and stat.S_ISDIR(os.stat(path).st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
