@@ -15,8 +15,7 @@ from ore.cli.rules import (
     ARTIFACT_VERBS,
     BESIDE_ARTIFACT_VERBS,
     BESIDE_MODEL_VERBS,
-    BESIDE_REPORT,
-    BESIDE_ROWS,
+    BESIDE_VERB,
     BESIDE_VERBS,
     CONFLICTS,
     DEFAULT_SYSTEM,
@@ -24,8 +23,6 @@ from ore.cli.rules import (
     NAMES,
     NEEDS,
     OF_ARTIFACTS,
-    OF_PULLS,
-    OF_VERIFYING,
     REPL,
     STDIN_ARTIFACT,
     STDOUT_ARTIFACT,
@@ -260,12 +257,10 @@ class Options:
     def check_pairs(self) -> None:
         """Raise ``UsageError`` where flags were given that don't go together."""
         verb, given = self.verb, self.given
-        beside = (verb, *BESIDE_VERBS, *BESIDE_MODEL_VERBS.get(str(verb), ()))
+        beside = (verb, *BESIDE_VERBS)
+        for table in (BESIDE_VERB, BESIDE_MODEL_VERBS):
+            beside += table.get(str(verb), ())
         beside += BESIDE_ARTIFACT_VERBS if verb in ARTIFACT_VERBS and self.names_last else ()
-        beside += OF_PULLS if verb == "--pull" else ()
-        beside += OF_VERIFYING if verb == "--verify" else ()
-        beside += BESIDE_REPORT if verb == "--report" else ()
-        beside += BESIDE_ROWS if verb == "--rows" else ()
         pairs = [(verb, flag) for flag in given if verb and flag not in beside]
         pairs += [pair for pair in CONFLICTS if pair[0] in given and pair[1] in given]
         pairs = [pair for pair in pairs if verb != "--rows" or pair not in WITH_ROWS]

@@ -16,8 +16,6 @@ VERBS = (
 )
 """Flags that do one thing without a turn of the user's own."""
 
-OF_PULLS = ("--insecure",)
-"""What ``--pull`` takes besides."""
 BESIDE_VERBS = ("--json", "--yes", "--host", "--backend", "--verbose", "--quiet")
 BESIDE_MODEL_VERBS: dict[str, tuple[str, ...]] = {
     "--replay": (
@@ -29,25 +27,27 @@ BESIDE_MODEL_VERBS: dict[str, tuple[str, ...]] = {
 }
 """What a verb that asks a model takes besides; ``--verify`` does so ``--with-model`` only."""
 BESIDE_ARTIFACT_VERBS = ("--runs",)
-OF_VERIFYING = ("--allowed-signers", "--sign")
-"""What ``--verify`` takes besides where no model is asked."""
 OF_REPORTS = ("--out", "--as")
 """What is said of a report."""
-BESIDE_REPORT = (*OF_REPORTS, "--csv", "--allowed-signers")
-"""What ``--report`` takes besides."""
 OF_ROWS = (
     *("--rows-format", "--expect", "--key", "--csv", "--jobs", "--max-failures"),
     "--scheduler",
 )
 """What is said of rows."""
-BESIDE_ROWS = (
-    *("a prompt", "--run", "--set", "--model", "--option", "--think", "--join-messages"),
-    *("--timeout", "--deadline", "--strict-context", "--keep-alive", "--no-stdin"),
-    *("--system", "--no-system", "--persona", "--schema", "--file", "--skill"),
-    *("--runs", "--artifact-out", "--artifact-full", "--artifact-text", "--sign"),
-    *("--choose", "--min-confidence", "--artifact-hashes-only", "--dry-run", "--junit", *OF_ROWS),
-)
-"""What ``--rows`` takes besides: what every row is asked alike."""
+BESIDE_VERB: dict[str, tuple[str, ...]] = {
+    "--pull": ("--insecure",),
+    "--verify": ("--allowed-signers", "--sign"),
+    "--report": (*OF_REPORTS, "--csv", "--allowed-signers"),
+    "--rows": (
+        *("a prompt", "--run", "--set", "--model", "--option", "--think", "--join-messages"),
+        *("--timeout", "--deadline", "--strict-context", "--keep-alive", "--no-stdin"),
+        *("--system", "--no-system", "--persona", "--schema", "--file", "--skill"),
+        *("--runs", "--artifact-out", "--artifact-full", "--artifact-text", "--sign"),
+        *("--choose", "--min-confidence", "--artifact-hashes-only", "--dry-run", "--junit"),
+        *OF_ROWS,
+    ),
+}
+"""What a verb takes besides; of ``--rows``, it is what every row is asked alike."""
 WITH_ROWS = (("--dry-run", "--artifact-out"),)
 """What goes together with ``--rows`` alone: its dry run says what is in the folder."""
 MOST_JOBS = 256

@@ -19,10 +19,9 @@ from ore.cli.rules import (
     ARTIFACT_VERBS,
     BESIDE_ARTIFACT_VERBS,
     BESIDE_MODEL_VERBS,
-    BESIDE_ROWS,
+    BESIDE_VERB,
     BESIDE_VERBS,
     CONFLICTS,
-    OF_VERIFYING,
     VERBS,
 )
 from tests.support.generated import hold
@@ -55,12 +54,15 @@ def rules() -> str:
     for first, second in CONFLICTS:
         partners.setdefault(first, []).append(second)
     rows = [f"| {_code(one)} | {_listed(others)} |" for one, others in partners.items()]
+    own = {verb: _listed(each) for verb, each in BESIDE_VERB.items()}
+    of_rows = own.pop("--rows")
+    also = "; ".join(f"`{verb}` also with {each}" for verb, each in own.items())
     asks = "; ".join(f"`{verb}` with {_listed(each)}" for verb, each in BESIDE_MODEL_VERBS.items())
     verbs = (
         f"These do one thing and end: {_listed(VERBS)}. They go with {_listed(BESIDE_VERBS)} only; "
         f"{_listed(ARTIFACT_VERBS)} also with {_listed(BESIDE_ARTIFACT_VERBS)}, where `--last` stands "
-        f"for a PATH; `--verify` also with {_listed(OF_VERIFYING)}; and those that ask a model: {asks}. "
-        f"`--rows`, too, calls a model: it goes with {_listed(BESIDE_ROWS)}."
+        f"for a PATH; {also}; and those that ask a model: {asks}. "
+        f"`--rows`, too, calls a model: it goes with {of_rows}."
     )
     head = ["| | not with |", "| --- | --- |"]
     return "\n".join([*head, *rows, "", textwrap.fill(verbs, WIDTH, break_on_hyphens=False), ""])
