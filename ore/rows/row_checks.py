@@ -57,22 +57,20 @@ def _pair(row: Row, there: Row | None, table: Table, key: str | None) -> Row:
             f"for each."
         )
     if there.problem is not None:
-        return _unfit(row, f"of {table.shown}, line {there.line}: {there.problem}")
+        return replace(row, problem=f"of {table.shown}, line {there.line}: {there.problem}")
     if EXPECTED not in there.values:
         if table.format != "jsonl":
             raise UsageError(
                 f"{table.shown} has no column '{EXPECTED}': name the one so that says what each "
                 f"answer is to be."
             )
-        return _unfit(row, f"{table.shown} has no '{EXPECTED}' in line {there.line}")
+        return replace(row, problem=f"{table.shown} has no '{EXPECTED}' in line {there.line}")
     if key is not None and key in there.values and there.values[key] != row.values.get(key):
         found = brief(there.values[key][:40])
-        return _unfit(row, f"line {there.line} of {table.shown} is of another row, '{found}'")
+        return replace(
+            row, problem=f"line {there.line} of {table.shown} is of another row, '{found}'"
+        )
     return replace(row, expected=there.values[EXPECTED])
-
-
-def _unfit(row: Row, problem: str) -> Row:
-    return replace(row, problem=problem)
 
 
 class CheckedTable(Table):
