@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import chain
 from typing import Any, NoReturn
 
 from ore.backends import split_pin
@@ -257,10 +258,9 @@ class Options:
     def check_pairs(self) -> None:
         """Raise ``UsageError`` where flags were given that don't go together."""
         verb, given = self.verb, self.given
-        beside = (verb, *BESIDE_VERBS)
-        for table in (BESIDE_VERB, BESIDE_MODEL_VERBS):
-            beside += table.get(str(verb), ())
-        beside += BESIDE_ARTIFACT_VERBS if verb in ARTIFACT_VERBS and self.names_last else ()
+        tables = (BESIDE_VERB, BESIDE_MODEL_VERBS)
+        beside = {verb, *BESIDE_VERBS, *chain(*(each.get(str(verb), ()) for each in tables))}
+        beside |= {*BESIDE_ARTIFACT_VERBS} if verb in ARTIFACT_VERBS and self.names_last else set()
         pairs = [(verb, flag) for flag in given if verb and flag not in beside]
         pairs += [pair for pair in CONFLICTS if pair[0] in given and pair[1] in given]
         pairs = [pair for pair in pairs if verb != "--rows" or pair not in WITH_ROWS]
