@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import urlsplit
 
 from ore.backends.address import Host, text_without_key
 from ore.backends.http import TooLarge, in_words, shorten

@@ -33,7 +33,7 @@ from ore.backends.http import (
 )
 from ore.backends.lines import Lines
 from ore.backends.proxies import proxy_address
-from ore.errors import BackendError, OreError, UsageError
+from ore.errors import OreError, UsageError
 from ore.files.extras import NOT_INSTALLED, importing
 
 if TYPE_CHECKING:  # importing them is import_ollama's: where they are missing, it says so
