@@ -298,11 +298,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
 
     def _entry(self, deadline: Deadline, answered: str | None = None) -> dict[str, Any]:
         """Return what the server's list says of the model, or nothing; its only one is the one."""
-        try:
-            found = listed(self.host, self._key, deadline, _WINDOW_SECONDS)
-        except OreError:
-            return {}
-        return entry_of(found, (self.model_id, answered))
+        return entry_of(self._listed(deadline), (self.model_id, answered))
 
     def _check_vision(self, deadline: Deadline) -> None:
         """Raise ``CapabilityError`` where the server says that the model sees no images."""
@@ -312,9 +308,12 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
             raise failures.ability_error(self.host, self.model_id, "vision")
 
     def _names(self, deadline: Deadline) -> list[str]:
-        """Return the names of the models there are; none where the server does not say in time."""
+        """Return the names of the models there are."""
+        return [entry["id"] for entry in self._listed(deadline)]
+
+    def _listed(self, deadline: Deadline) -> list[dict[str, Any]]:
+        """Return what the server says of its models; nothing where it does not say so in time."""
         try:
-            found = listed(self.host, self._key, deadline, _WINDOW_SECONDS)
-            return [entry["id"] for entry in found]
+            return listed(self.host, self._key, deadline, _WINDOW_SECONDS)
         except OreError:
             return []
