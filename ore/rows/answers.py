@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from ore.backends.http import MOST_VALUES, REPLY_LIMIT
-from ore.files import strictjson
 from ore.files.cells import csv_line, harmless
 from ore.files.neutral import one_line
+from ore.rows.judge import value_of
 from ore.rows.row_checks import probability_of, verdict_on
 from ore.rows.row_turns import Outcome
 
@@ -30,11 +29,7 @@ def as_json(outcome: Outcome, *, key: str | None = None, parsed: bool = False) -
     content: Any = outcome.content
     if parsed and content is not None:
         with suppress(ValueError):  # what an earlier run has kept may be anything
-            content = strictjson.parse(
-                content.removeprefix("\ufeff").encode("utf-8", "surrogatepass"),
-                limit=REPLY_LIMIT,
-                most=MOST_VALUES,
-            )
+            content = value_of(content.removeprefix("\ufeff"))
     probability, verdict = probability_of(outcome), verdict_on(outcome)
     found = {
         "row": outcome.row.number,

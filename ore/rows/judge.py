@@ -57,6 +57,12 @@ def verdict_of(expectation: Expectation, artifact: ExecutionArtifact) -> dict[st
         )
 
 
+def value_of(text: str) -> Any:
+    """Return the JSON value that an answer is; ``ValueError`` where it is none."""
+    data = text.encode("utf-8", "surrogatepass")
+    return strictjson.parse(data, limit=REPLY_LIMIT, most=MOST_VALUES)
+
+
 def _with(response: Response, metadata: dict[str, Any]) -> Response:
     """Return a response with other metadata, whatever class a program has made of it."""
     return Response(response.content, response.model_id, response.id, response.timestamp, metadata)
@@ -166,9 +172,7 @@ class Judging:
         return "" if is_found else f"{_shown(pattern)} is not found in {_shown(text)}"
 
     def _not_same(self, text: str) -> str:
-        value = strictjson.parse(
-            text.encode("utf-8", "surrogatepass"), limit=REPLY_LIMIT, most=MOST_VALUES
-        )
+        value = value_of(text)
         wanted = canonical(self._wanted["json"])
         # What is not equal to Python has no canonical form in common, and the form of much takes long.
         if value == self._wanted["json"] and canonical(value) == wanted:
@@ -176,9 +180,7 @@ class Judging:
         return f"{_shown(wanted.decode('utf-8'))} was expected, and {_shown(text)} was seen"
 
     def _not_fitting(self, text: str) -> str:
-        value = strictjson.parse(
-            text.encode("utf-8", "surrogatepass"), limit=REPLY_LIMIT, most=MOST_VALUES
-        )
+        value = value_of(text)
         problem = self._judge.violation(value)
         return f"{problem}, in {_shown(text)}" if problem else ""
 
