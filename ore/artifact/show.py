@@ -201,7 +201,7 @@ def _system_section(system: dict[str, Any] | None) -> list[str]:
 
 
 def _section(title: str, text: str, about: list[str] | None = None) -> list[str]:
-    fence = "`" * max(3, _longest_ticks(text) + 1)
+    fence = "`" * max(3, longest_ticks(text) + 1)
     above = [*about, ""] if about else []
     return ["", f"## {title}", "", *above, fence, text, fence]
 
@@ -211,12 +211,13 @@ def _code(value: Any) -> str:
     text = one_line(str(value))
     if not text:  # two backticks would begin what the next two end
         return "(empty)"
-    longest = _longest_ticks(text)
+    longest = longest_ticks(text)
     marks, space = "`" * (longest + 1), " " if longest else ""
     return f"{marks}{space}{text}{space}{marks}"
 
 
-def _longest_ticks(text: str) -> int:
+def longest_ticks(text: str) -> int:
+    """Return how many backticks stand together in a text at most: a fence, or code, has more."""
     return max(map(len, re.findall("`+", text)), default=0)
 
 

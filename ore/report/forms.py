@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ore.artifact.show import longest_ticks
 from ore.report.form_facts import Facts
 from ore.report.form_values import NOT_KNOWN, Value, day
 
@@ -25,7 +26,6 @@ _FOLDER = Path(__file__).parent / "published"
 _PLACE = re.compile(r"\{\{([^{}]+)\}\}")
 _BY_HAND = "by hand"
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$!:@])")
-_TICKS = re.compile("`+")
 _NO_TOKEN = re.compile(r"[^0-9A-Za-z._:/@+-]+")
 
 
@@ -112,7 +112,7 @@ def _texts(key: str, facts: Facts) -> str:
     known = facts.values.get(key) or Counter()
     parts = []
     for value, count in list(known.items())[:MOST_TEXTS]:
-        fence = "`" * max(3, _longest_ticks(value.words[0]) + 1)
+        fence = "`" * max(3, longest_ticks(value.words[0]) + 1)
         above = f"In {_runs(count)}:\n\n" if len(known) > 1 else ""
         parts.append(f"{above}{fence}text\n{value.words[0]}\n{fence}")
     left = sum(list(known.values())[MOST_TEXTS:]) + facts.more[key]
@@ -143,13 +143,9 @@ def _word(word: str, value: Value, in_cell: bool) -> str:
     if not word.strip() or in_cell and "|" in word and "\\" in word:
         return _SPECIAL.sub(r"\\\1", word) or "(empty)"
     word = word.replace("|", "\\|") if in_cell else word  # a table has that in code, too
-    longest = _longest_ticks(word)
+    longest = longest_ticks(word)
     marks, space = "`" * (longest + 1), " " if longest else ""
     return f"{marks}{space}{word}{space}{marks}"
-
-
-def _longest_ticks(text: str) -> int:
-    return max(map(len, _TICKS.findall(text)), default=0)
 
 
 def _runs(count: float) -> str:
