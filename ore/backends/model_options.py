@@ -122,6 +122,11 @@ def check_ollama(options: Iterable[str], chat_template: str | None = None) -> No
         )
 
 
+def parse_think(text: str | None) -> bool | str | None:
+    """Return whether, or how much, the model is to think, of ``on``, ``off`` or a word for how much."""
+    return {"on": True, "off": False}.get(text or "", text)
+
+
 def parse_keep_alive(text: str) -> float | str:
     """Return how long a model stays loaded: a number of seconds, or a duration such as ``1h30m``.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ore.backends.chat_template import read_chat_template
 from ore.backends.images import read_image
-from ore.backends.model_options import parse_keep_alive, parse_options
+from ore.backends.model_options import parse_keep_alive, parse_options, parse_think
 from ore.backends.schema import read_schema
 from ore.backends.settings import Settings
 from ore.cli.options import Options, with_default_system
@@ -40,7 +40,6 @@ LONGEST_PROMPT = 64 << 20
 """Bytes: the most that is read from stdin."""
 
 _PART = 1 << 20  # bytes of stdin that are asked for at once
-_THINK: dict[str | None, bool] = {"on": True, "off": False}
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,7 @@ def _settings(options: Options, console: Console) -> Settings:
         choices=None if options.choose is None else read_choices(options.choose),
         logprobs=options.logprobs,
         options=parse_options(options.option) if options.option else {},
-        think=_THINK.get(options.think, options.think),
+        think=parse_think(options.think),
         keep_alive=None if options.keep_alive is None else parse_keep_alive(options.keep_alive),
         on_thinking=None if options.quiet else console.thinking,
         on_warning=console.warning,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ore.backends.choice import ON_THIS_MACHINE
-from ore.backends.model_options import as_pairs, parse_options
+from ore.backends.model_options import as_pairs, parse_options, parse_think
 from ore.backends.named import reasoner_with
 from ore.backends.schema import read_schema
 from ore.backends.settings import Settings
@@ -28,8 +28,6 @@ from ore.rows.run_file import RunFile, parse_run_file
 from ore.skills import build_skill_registry, find_skill, skill_text
 from ore.tools.named_files import read_files
 from ore.types import ExecutionArtifact, RoutingDecision, Session, ToolResult
-
-_THINK: dict[str | None, bool] = {"on": True, "off": False}
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ def _said(
     chosen = [find_skill(skills, file.skill)] if file.skill is not None else []
     settings = Settings(
         options=parse_options(file.options),
-        think=_THINK.get(file.think, file.think),
+        think=parse_think(file.think),
         format=None if file.schema is None else read_schema(file.schema),
         choices=None if file.choose is None else read_choices(file.choose),
         rendered=full,
