@@ -41,9 +41,7 @@ if TYPE_CHECKING:  # importing them is _packages's: where they are missing, it s
     import openai
 
 _NO_KEY = "none"  # the package wants one to be made with; it is not sent
-_heard = set[
-    str
-]()  # the addresses that have answered in this process: each call has its own connection
+_heard = set[str]()  # what has answered in this process: each call has a connection of its own
 
 
 class Call:
