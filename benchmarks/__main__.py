@@ -34,7 +34,7 @@ from benchmarks import (
 from benchmarks.kept import Kept
 from benchmarks.machine import described
 from benchmarks.measure import HEAD, Comparison, table
-from benchmarks.page import write_page
+from benchmarks.page import renewed, write_page
 from benchmarks.place import ROOT, NotHere, Place, Topic, install, place
 
 TOPICS = {
@@ -79,6 +79,9 @@ def main() -> int:
             here, remarks = _equipped(bare_place, arguments.installed)
         if arguments.quick:
             remarks.append("Few runs of small cases: a look, not a measurement.")
+        before = page.read_text("utf-8") if arguments.only and page and page.exists() else None
+        if before is not None:  # can it be, before much is measured?
+            renewed(before, described(here), [(topic, "") for topic in chosen])
         kept = Kept(arguments.keep)
         for topic in chosen:
             if arguments.only or topic.name not in kept.results:
@@ -87,6 +90,8 @@ def main() -> int:
         if page is not None:
             drawn, missing = _drawn(results, page.resolve().parent / "images", here)
             text = write_page(described(here), results, remarks + missing, drawn)
+            if before is not None:
+                text = renewed(before, described(here), results, drawn)
             page.write_text(text, encoding="utf-8")
             sys.stdout.write(f"{page} is written, with {len(drawn)} pictures.\n")
     return 0
@@ -101,7 +106,8 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         choices=TOPICS,
         metavar="NAME",
-        help=f"one of {', '.join(TOPICS)}; may be repeated; no page",
+        help=f"one of {', '.join(TOPICS)}; may be repeated; of a page, with --page, these "
+        "sections alone are written anew",
     )
     parser.add_argument(
         "--page", type=Path, metavar="FILE", help=f"default: {PAGE.relative_to(ROOT)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 
 from benchmarks.drawing import file_name
@@ -12,8 +13,9 @@ HOW = """\
 # What ORE costs
 
 This page is written by `python -m benchmarks`, which takes about an hour on a quiet machine of two
-cores. It can be done in pieces: `python -m benchmarks -h` says how. It needs the packages of
-`requirements-dev.txt` and `requirements-embedded.txt`. What can't be measured is said, with its reason.
+cores. It can be done in pieces, and a section can be measured anew: `python -m benchmarks -h` says how.
+It needs the packages of `requirements-dev.txt` and `requirements-embedded.txt`. What can't be measured
+is said, with its reason.
 
 Every figure stands beside the least that does the same, or beside [llm](https://llm.datasette.io) with
 its plugin for Ollama. Those of a section are from one run:
@@ -35,6 +37,9 @@ its plugin for Ollama. Those of a section are from one run:
 """
 
 
+RUN = "## The run\n"
+
+
 def write_page(
     machine: Sequence[tuple[str, str]],
     results: Iterable[tuple[Topic, Sequence[Comparison] | str]],
@@ -49,14 +54,47 @@ def write_page(
         remarks: What else has to be said of the run, as whole sentences.
         drawn: The names of the pictures that there are, without their ending.
     """
-    parts = [HOW, "## The run\n", markdown([("", "of this run"), *machine]) + "\n"]
+    parts = [HOW, RUN, _table(machine)]
     parts += [f"{remark}\n" for remark in remarks]
+    parts += [_section(topic, found, drawn) for topic, found in results]
+    return "\n".join(parts)
+
+
+def renewed(
+    page: str,
+    machine: Sequence[tuple[str, str]],
+    results: Iterable[tuple[Topic, Sequence[Comparison] | str]],
+    drawn: Collection[str] = (),
+) -> str:
+    """Return a page with the sections of some topics measured anew, the others as they are.
+
+    ``machine``, ``results`` and ``drawn`` are those of ``write_page``.
+
+    Raises:
+        ValueError: The page was measured on something else, or has no such section.
+    """
+    _, *sections = re.split(r"(?m)^(?=## )", page)
+    if f"{RUN}\n{_table(machine)}" not in sections[0]:
+        raise ValueError("it was measured on another machine, or with other packages")
+    places = {section.partition("\n")[0]: at for at, section in enumerate(sections)}
     for topic, found in results:
-        parts.append(f"## {topic.title}\n\n{topic.text}\n")
-        if isinstance(found, str):
-            parts.append(f"Not measured: {found}.\n")
-        else:
-            if (name := file_name(topic)) in drawn:
-                parts.append(f"![{topic.title}, beside others, with limits](images/{name}.svg)\n")
-            parts.append(markdown([HEAD, *(row.cells() for row in found)]) + "\n")
+        if (at := places.get(f"## {topic.title}")) is None:
+            raise ValueError(f"it has no section '{topic.title}'")
+        end = "" if at == len(sections) - 1 else "\n"
+        sections[at] = _section(topic, found, drawn) + end
+    return f"{HOW}\n{''.join(sections)}"
+
+
+def _table(machine: Sequence[tuple[str, str]]) -> str:
+    return markdown([("", "of this run"), *machine]) + "\n"
+
+
+def _section(topic: Topic, found: Sequence[Comparison] | str, drawn: Collection[str] = ()) -> str:
+    parts = [f"## {topic.title}\n\n{topic.text}\n"]
+    if isinstance(found, str):
+        parts.append(f"Not measured: {found}.\n")
+    else:
+        if (name := file_name(topic)) in drawn:
+            parts.append(f"![{topic.title}, beside others, with limits](images/{name}.svg)\n")
+        parts.append(markdown([HEAD, *(row.cells() for row in found)]) + "\n")
     return "\n".join(parts)

@@ -14,7 +14,7 @@ import pytest
 from benchmarks import drawing, embedded
 from benchmarks.kept import Kept
 from benchmarks.measure import HEAD, Comparison, interleaved, markdown, shown, table
-from benchmarks.page import write_page
+from benchmarks.page import renewed, write_page
 from benchmarks.place import ROOT, Topic, install, place
 from benchmarks.processes import finish, peak, turns
 from ore.backends.engine_load import child_environment
@@ -119,6 +119,22 @@ def test_a_page_says_why_something_was_not_measured():
     assert "| Python | 3 |" in page and "\nA remark.\n" in page
     assert "| it | 1.00 s ± 0% | that | 2.00 s ± 0% | 0.50 |  |  |" in page
     assert page.endswith("## Two\n\nWhat it means.\n\nNot measured: no model.\n")
+
+
+def test_sections_of_a_page_are_written_anew_and_the_others_stay():
+    names = ("one", "one, again", "two")
+    topics = [Topic(name, name.title(), "What it means.", lambda _: []) for name in names]
+    machine = [("Python", "3")]
+    page = write_page(machine, zip(topics, ["no model"] * 3), ["A remark."])
+    found = [Comparison("it", "s", [1.0], "that", [2.0])]
+    for topic in topics:
+        results = [(each, found if each is topic else "no model") for each in topics]
+        whole = write_page(machine, results, ["A remark."])
+        assert renewed(page, machine, [(topic, found)]) == whole
+    with pytest.raises(ValueError, match="another machine"):
+        renewed(page, [("Python", "4")], [])
+    with pytest.raises(ValueError, match="no section 'Three'"):
+        renewed(page, machine, [(Topic("three", "Three", "", lambda _: []), found)])
 
 
 def test_a_page_shows_the_pictures_that_were_drawn_of_the_figures_in_its_tables(tmp_path):
