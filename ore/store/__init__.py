@@ -201,7 +201,7 @@ class FileSessionStore(SessionStore):
         return [*self.each_found(text)]
 
     def each_found(self, text: str) -> Iterator[Found]:
-        """Yield what ``search`` returns, one session after the other, for all may be much."""
+        """Yield the messages that hold ``text``, a session at a time, for all may be much."""
         return (found for name, session, _ in self._all() for found in search(session, name, text))
 
     def rename(self, old: str, new: str) -> None:
