@@ -58,6 +58,7 @@ _OF_A_PULL = (
 """What Ollama says of a name, or of the registry that it asks; and what is said after "The server at ..."."""
 _TOO_MUCH = "takes no request as large as this one (status 413): shorten the prompt, or its images"
 _KINDS = {401: NothingAnswersError, 402: NothingAnswersError, 413: TurnTooLargeError}
+_REFUSED = {400: TurnFailedError, 413: TurnTooLargeError, 422: TurnFailedError}
 _REDIRECTS = (301, 302, 303, 307, 308)
 _BUSY = (429, 503, 529)  # the last is Anthropic's
 
@@ -69,19 +70,19 @@ def reported_error(
     protocol: Protocol,
     *,
     strict: bool = False,
-    is_refused: bool = False,
+    kind: type[BackendError] = BackendError,
 ) -> BackendError:
     """The server reported an error in words, before or within its answer.
 
     Args:
         text: The words; the JSON of llama-server inside them is understood.
         strict: A prompt that does not fit is a check that did not hold.
-        is_refused: It took the request for a wrong one (status 400).
+        kind: What the status says, where the words say nothing: of a turn's own, status 400.
     """
     message, sizes = innermost(text)
     shown = shorten(message) or "it did not say why"
-    is_refused = is_refused or re.search(OF_ONE_TURN, message) is not None
-    kind: type[BackendError] = TurnFailedError if is_refused else BackendError
+    if kind is BackendError and re.search(OF_ONE_TURN, message):
+        kind = TurnFailedError
     if protocol is OLLAMA and re.search(NO_OLLAMA_MODEL, message):
         return no_model_error(host, model, protocol)
     for words, said in _OF_A_PULL if protocol is OLLAMA else ():
@@ -150,8 +151,8 @@ def ollama_status_error(
     elif status == 413 and not error:
         why = _TOO_MUCH
     elif error and (status >= 500 or status in (400, 404)):
-        is_refused = status == 400
-        return reported_error(host, model, error, OLLAMA, strict=strict, is_refused=is_refused)
+        kind = TurnFailedError if status == 400 else BackendError
+        return reported_error(host, model, error, OLLAMA, strict=strict, kind=kind)
     elif error:
         why = f"refused: {text}"
     else:
@@ -207,8 +208,8 @@ def openai_status_error(
     elif status in (404, 405) and re.match(NOTHING_THERE, text):
         why = f"answered, but not {OPENAI.alike} (status {status}: {plain}): {OPENAI.check}"
     elif text or (status not in (404, 405) and body.strip() and not is_page):
-        is_refused = status in (400, 413, 422)
-        return reported_error(host, model, words, OPENAI, strict=strict, is_refused=is_refused)
+        kind = _REFUSED.get(status, BackendError)
+        return reported_error(host, model, words, OPENAI, strict=strict, kind=kind)
     elif status >= 500:
         why = f"failed (status {status}: {plain}): look at its log, or check the address"
     else:
