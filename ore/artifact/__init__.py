@@ -25,7 +25,7 @@ from ore.errors import (
 )
 from ore.files import read_regular, reason, replace_file, strictjson
 from ore.files.neutral import one_line
-from ore.files.trust import kept_mode
+from ore.files.trust import kept_mode, may_be_planted
 from ore.files.whole import make_blocking, write_whole
 from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import MAX_VALUES, check_parsed
@@ -233,6 +233,8 @@ def _judge(path: Path | str) -> os.stat_result | None:
         raise _unwritable(path, "it is neither a file nor a pipe; name a file")
     if status and not os.access(path, os.W_OK):
         raise _unwritable(path, "permission denied")
+    if status and stat.S_ISFIFO(mode) and may_be_planted(status, folder):
+        raise _unwritable(path, "it is another user's pipe, in a folder for all; name another")
     if stat.S_ISREG(mode) and not folder.is_dir():
         raise _unwritable(path, f"there is no folder {_shown(folder)}; make it first")
     if stat.S_ISREG(mode) and not os.access(folder, os.W_OK | os.X_OK):

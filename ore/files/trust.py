@@ -87,6 +87,20 @@ def kept_mode(replaced: os.stat_result, new: int) -> int:
     return stat.S_IMODE(replaced.st_mode) & 0o777 if replaced.st_uid in _owners() else new
 
 
+def may_be_planted(status: os.stat_result, folder: Path) -> bool:
+    """Tell whether another user may have put what has this status into a folder that is for all.
+
+    That is what Linux asks of pipes and files where it protects them (``fs.protected_fifos``).
+    """
+    with suppress(OSError):  # it is gone, and nothing is written there
+        there = os.stat(folder)
+        return bool(there.st_mode & stat.S_IWOTH) and status.st_uid not in {
+            *_owners(),
+            there.st_uid,
+        }
+    return False
+
+
 def _owners() -> set[int]:
     owners = {0, os.geteuid()}
     caller = os.environ.get("SUDO_UID", "")

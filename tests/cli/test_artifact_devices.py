@@ -32,6 +32,22 @@ def test_a_named_pipe_gets_the_artifact_and_stays_a_pipe():
     assert got == [TEXT] and os.listdir() == ["pipe"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_pipe_that_another_user_has_put_into_a_folder_for_all_gets_nothing(folder):
+    os.mkfifo("pipe")
+    os.chown("pipe", 12345, -1)
+    check_output("pipe")  # nobody else can put one there
+    folder.chmod(0o1777)
+    for write in (check_output, lambda path: write_artifact(ARTIFACT, path)):
+        with pytest.raises(ArtifactError, match="it is another user's pipe, in a folder for all"):
+            write("pipe")
+    os.chown(folder, 12345, -1)
+    check_output("pipe")  # it is that user's own folder
+    os.chown(folder, 0, -1)
+    os.chown("pipe", 0, -1)
+    check_output("pipe")
+
+
 def test_a_pipe_that_the_shell_opened_gets_the_artifact_and_stays_open():
     reading, writing = os.pipe()
     for _ in range(2):
