@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ore.backends.http import MOST_VALUES, REPLY_LIMIT, shorten
 from ore.backends.schema_fields import parse_fields
+from ore.backends.window import ends_answer
 from ore.errors import SchemaMismatchError, UsageError
 from ore.files import read_regular, strictjson
 from ore.files.extras import importing
@@ -151,8 +152,9 @@ def _more_room(metadata: Mapping[str, Any], longer: str) -> str:
     if fit.get("status") == "truncated" and not fit.get("left_out"):
         return f"{longer}, or shorten the prompt, which did not fit the context window{_ROOM}"
     counts = fit.get("prompt_tokens"), metadata.get("eval_count")
-    window, used = above_zero(fit.get("window")), sum(above_zero(each) or 0 for each in counts)
-    return _ROOM if window and used >= window else longer
+    read, written = (above_zero(each) or 0 for each in counts)
+    window = above_zero(fit.get("window"))
+    return _ROOM if window and ends_answer(window, read, written) else longer
 
 
 def _mismatch(reason: str, text: str, also: str = "") -> SchemaMismatchError:

@@ -20,6 +20,7 @@ _TOKENS_PER_IMAGE, _MOST_PER_IMAGE = 768, 1 << 14
 _HALF_MARGIN = 8
 _SHORT = 64  # so many prompts of a size fit the window: not worth a question about the model's own
 _MOST_TOKENS = 1 << 53  # of a window: a larger number is none
+_MOST_WINDOWS = 10  # of an answer's length
 _KEPT = 4  # tokens of a prompt's beginning that a server keeps, unless it is told otherwise
 
 _REPEATED = re.compile(rb"([\x00-\x7f]|[\xc2-\xf4][\x80-\xbf]+)\1{3,}")
@@ -223,6 +224,15 @@ def half_counts(window: int, kept: int | None = None) -> tuple[int, int]:
     first = _KEPT if kept is None or kept < 0 else kept
     freed = [max((window - min(keeps, window - 1)) // 2, 1) for keeps in (first, first + 1)]
     return window - freed[0], window - freed[1]
+
+
+def ends_answer(window: int, prompt_tokens: int, written: int) -> bool:
+    """Return whether it is the window that ended an answer of so many tokens which a limit cut off.
+
+    Ollama goes on where it is full, for at most ten windows: so an answer that ends later has another
+    limit, such as the model's own ``num_predict``.
+    """
+    return 0 <= prompt_tokens + written - window <= 1 or written >= _MOST_WINDOWS * window
 
 
 def find_model(running: Iterable[dict[str, Any]], model: str) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ore.backends.joining import not_read
 from ore.backends.settings import Settings
+from ore.backends.window import ends_answer
 from ore.files.neutral import brief
 from ore.files.strictjson import above_zero, is_object
 from ore.types import Response
@@ -150,7 +151,7 @@ def _limit_of(asked: object, fit: Mapping[str, Any], written: int) -> str:
     window, is_asked = fit.get("window"), isinstance(asked, int) and asked >= 0
     if is_asked and written == (asked or 1):  # one comes where none may
         return f"`options[num_predict={asked}]`"
-    if window and fit.get("prompt_tokens", 0) + written >= window:
+    if window and ends_answer(window, fit.get("prompt_tokens", 0), written):
         what = f"the context window of {window} tokens"
         return f"{what}, which `options['num_ctx']` or the server's settings may make larger"
     if is_asked:

@@ -105,6 +105,10 @@ def test_an_answer_that_was_cut_off_is_refused_even_if_it_fits(ore, reason, by):
         (("complete", 512, 500), "or allow it more tokens with -o num_predict=N. The"),
         (("complete", 512, 502), f"{LARGER}. The"),
         (
+            ("complete", 512, 504),
+            "or allow it more tokens with -o num_predict=N. The",
+        ),  # its own limit
+        (
             ("truncated", 512, 258),
             f"or allow it more tokens with -o num_predict=N, or shorten the prompt, which did not fit "
             f"the context window, {LARGER}. The",

@@ -34,6 +34,16 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
             "the context window of 16 tokens, which `options['num_ctx']` or the server's "
             "settings may make larger.",
         ),
+        (  # Ollama goes on where the window is full: what ended this is the model's own num_predict
+            {**LIMITED, "context": {"window": 16, "prompt_tokens": 15}},
+            {},
+            "the server's own after 5 tokens;",
+        ),
+        (
+            {**LIMITED, "eval_count": 160, "context": {"window": 16, "prompt_tokens": 15}},
+            {},
+            "the context window of 16 tokens, which",
+        ),
         (
             {"context": {"status": "truncated", "window": 16, "prompt_tokens": 16}},
             {},
