@@ -14,6 +14,7 @@ from ore.files.in_time import OutOfTime, in_time
 from ore.files.neutral import said_by
 from ore.tools import Permission, Tool
 from ore.types import ToolResult
+from ore.types.sent import listed
 
 __all__ = ["Gate", "GateError", "Permission"]
 
@@ -27,10 +28,13 @@ class Gate:
 
     Args:
         allowed: The permissions; none by default.
+
+    Raises:
+        UsageError: It is one text, and not a list of them.
     """
 
     def __init__(self, allowed: Iterable[Permission] = ()) -> None:
-        self.allowed: frozenset[Permission] = frozenset(Permission(item) for item in allowed)
+        self.allowed: frozenset[Permission] = frozenset(map(Permission, listed("allowed", allowed)))
 
     def check(self, tool: Tool) -> None:
         """Return if ``tool`` may run; nothing of it runs here.

@@ -391,7 +391,7 @@ def test_what_is_given_for_a_list_is_read_once_and_a_text_is_none(take_turn, nam
     assert len(sent.messages) == 2 - (name == "images")
     assert (sent.skills, sent.tools).count((value,)) == (name != "images")
     for wrong in ["Rhyme.", b"\x89PNG"]:
-        with pytest.raises(UsageError, match=f"{name} is a list"):
+        with pytest.raises(UsageError, match=f"{name} must be a list"):
             take_turn(engine, "Hi", **{name: wrong})
     assert engine.reasoner.reason_calls + engine.reasoner.stream_calls == 1
 

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.errors import FileAccessError, GateError, Terminated, ToolError, ToolFailedError
+from ore.errors import (
+    FileAccessError,
+    GateError,
+    Terminated,
+    ToolError,
+    ToolFailedError,
+    UsageError,
+)
 from ore.gate import Gate, Permission
 from ore.tools import TOOL_REGISTRY, Tool
 from ore.types import ToolResult
@@ -33,6 +40,11 @@ class Recorder(Tool):
         if self._behave is not None:
             return self._behave(args)
         return ToolResult(self.name, "done", "ok", metadata={"mine": 1})
+
+
+def test_one_permission_as_text_is_no_list_of_its_letters():
+    with pytest.raises(UsageError, match="^allowed must be a list: put brackets around"):
+        Gate("filesystem-read")
 
 
 PERMISSIONS = st.frozensets(st.sampled_from(Permission))

@@ -72,7 +72,8 @@ def check_settings(settings: Settings) -> None:
                 f"The option '{name}' is {brief(str(value))}: give {_POSSIBLE[name][1]}."
             )
         if not isinstance(value, (str, int, float, list)):
-            raise UsageError(f"The option '{name}' has a value of another type.")
+            kind = type(value).__name__
+            raise UsageError(f"The option '{name}' must be {OPTIONS[name][0]}, not {kind}.")
 
 
 def can_be(name: str, value: Any) -> bool:

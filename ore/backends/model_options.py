@@ -104,7 +104,9 @@ def as_pairs(options: Mapping[str, Any]) -> list[str]:
         for item in value if key == "stop" and isinstance(value, list) else [value]:
             fits = isinstance(item, (str, int, float)) and isinstance(item, str) == (key == "stop")
             if key in OPTIONS and not fits:
-                raise UsageError(f"The option '{key}' has a value of another type.")
+                raise UsageError(
+                    f"The option '{key}' must be {OPTIONS[key][0]}, not {type(item).__name__}."
+                )
             text = str(item).lower() if isinstance(item, bool) else str(item)
             pairs.append(f"{key}={text}")
     return pairs

@@ -89,7 +89,7 @@ def parse_answer(response: Response, judge: Judge) -> Any:
 
 def judge_of(schema: Mapping[str, Any]) -> Judge:
     """Return what judges values by a schema that ``read_schema`` has returned; close it."""
-    judge: Judge = _validation().Judge(schema)
+    judge: Judge = _validation().Judge(_checked(schema))
     return judge
 
 
@@ -111,7 +111,7 @@ class SchemaReasoner(Reasoner):
 
     def __init__(self, inner: Reasoner, schema: Mapping[str, Any]) -> None:
         self.inner = inner
-        self.schema = schema
+        self.schema = _checked(schema)
         self._judges: list[Judge] = []  # those that no thread judges with
 
     def reason(self, messages: list[Message]) -> Response:
@@ -133,6 +133,15 @@ class SchemaReasoner(Reasoner):
         while self._judges:
             self._judges.pop().close()
         self.inner.close()
+
+
+def _checked(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema; raise ``UsageError`` for what is none, such as its text."""
+    if not isinstance(schema, Mapping):
+        raise UsageError(
+            f"A schema is a dict here, as in {{'type': 'object'}}, not {type(schema).__name__}."
+        )
+    return schema
 
 
 def _parse_fields(text: str) -> dict[str, Any]:

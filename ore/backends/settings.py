@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any
 
 from ore.backends.model_options import checked_seconds
+from ore.errors import UsageError
 
 
 def plain(value: Any) -> Any:
@@ -46,7 +48,8 @@ class Settings:
             is known.
 
     Raises:
-        UsageError: ``timeout`` or ``deadline`` is no time to wait.
+        UsageError: ``timeout`` or ``deadline`` is no time to wait; the options are no mapping, or the
+            template is no text.
     """
 
     timeout: float | None = None
@@ -69,6 +72,12 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("timeout", "deadline"):
             checked_seconds(name, getattr(self, name))
+        if not isinstance(self.options, Mapping):
+            kind = type(self.options).__name__
+            raise UsageError(f"The options are a dict, as in {{'temperature': 0}}, not {kind}.")
+        if not isinstance(self.chat_template, (str, NoneType)):
+            kind = type(self.chat_template).__name__
+            raise UsageError(f"A chat template is text, as its file holds it, not {kind}.")
         for name in ("options", "format"):  # whatever kind of mapping it is, it is sent as JSON
             object.__setattr__(self, name, plain(getattr(self, name)))
 

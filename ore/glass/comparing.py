@@ -299,6 +299,7 @@ def validate(schema: Mapping[str, Any], text: str) -> Any:
 
     Raises:
         SchemaMismatchError: It is no JSON, or does not fit.
+        UsageError: The schema is no mapping.
         ExtraNotInstalledError: The package ``jsonschema`` is missing.
     """
     with judge_of(schema) as judge:

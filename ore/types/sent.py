@@ -44,7 +44,9 @@ def listed(name: str, given: Iterable[Given] | None) -> list[Given]:
             would be taken for one, and the slash of a path for the folder of all others.
     """
     if isinstance(given, (str, bytes, bytearray, memoryview, os.PathLike)):
-        raise UsageError(f"{name} is a list: put what it is given into one. Nothing was done.")
+        raise UsageError(
+            f"{name} must be a list: put brackets around what you gave. Nothing was done."
+        )
     return [] if given is None else list(given)
 
 

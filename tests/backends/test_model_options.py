@@ -102,7 +102,9 @@ def test_an_option_that_a_program_was_given_is_said_on_one_short_line(check, opt
 
 @pytest.mark.parametrize("value", [Decimal("0.5"), object(), {"a": 1}])
 def test_an_option_that_is_no_json_is_blamed_on_the_option(value):
-    with pytest.raises(UsageError, match="'temperature' has a value of another type"):
+    with pytest.raises(
+        UsageError, match="'temperature' must be a number, not (Decimal|object|dict)."
+    ):
         engine_request.check_settings(Settings(options={"temperature": value}))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from types import MappingProxyType
 
 import pytest
@@ -30,6 +31,32 @@ def test_the_limits_of_a_backend_and_of_recorded_runs_are_refused_as_well(second
         ore.backend("ollama", timeout=seconds)
     with pytest.raises(ore.UsageError, match="The deadline must be"):
         ore.Reopening(deadline=seconds)
+
+
+@pytest.mark.parametrize(
+    "settings, said",
+    [
+        (
+            {"options": "temperature=0"},
+            "The options are a dict, as in {'temperature': 0}, not str.",
+        ),
+        (
+            {"format": "name, age int"},
+            "A schema is a dict here, as in {'type': 'object'}, not str.",
+        ),
+        ({"chat_template": Path("a.jinja")}, "A chat template is text, as its file holds it, not "),
+    ],
+    ids=["options", "format", "chat_template"],
+)
+def test_a_setting_of_another_kind_says_what_it_takes_before_a_model_is_asked(settings, said):
+    with pytest.raises(ore.UsageError) as raised:
+        ore.reasoner("ollama:small", **settings)
+    assert str(raised.value).startswith(said)
+
+
+def test_the_text_of_a_schema_is_none_yet():
+    with pytest.raises(ore.UsageError, match="^A schema is a dict here, .* not str.$"):
+        ore.validate('{"type": "object"}', "{}")
 
 
 def test_options_and_a_schema_may_be_any_mapping():

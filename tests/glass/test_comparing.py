@@ -93,7 +93,7 @@ def test_one_text_is_no_list_of_its_letters(runs, number):
     artifact = ore.read_artifact("old/a.json")
     name, take = [*_wrongs(artifact)][number]
     for wrong in ["old", b"old", Path("old")]:
-        with pytest.raises(UsageError, match=f"^{name} is a list: put what it is given into one"):
+        with pytest.raises(UsageError, match=f"^{name} must be a list: put brackets around what you gave"):
             take(wrong)
 
 
@@ -116,6 +116,6 @@ def test_one_grant_is_no_list_of_its_letters(home):
 
     engine = ore.ORE(Silent(), "")
     response = engine.execute("Hi")
-    with pytest.raises(UsageError, match="grants is a list"):
+    with pytest.raises(UsageError, match="grants must be a list"):
         engine.record(response, grants="network")
     assert engine.record(response, grants=["network"]).provenance["grants"] == ["network"]

@@ -131,7 +131,7 @@ def scored_each(engine, texts):
 
 
 def test_one_text_is_no_list_of_its_letters():
-    with pytest.raises(UsageError, match="^texts is a list"):
+    with pytest.raises(UsageError, match="^texts must be a list"):
         scored_each(MadeUpEngine(), "yes")
 
 

@@ -133,7 +133,7 @@ def test_a_text_that_does_not_fit_the_window_is_not_sent():
 
 def test_one_text_is_no_list_of_its_letters():
     with FakeVllm() as fake, scorer(fake) as reasoner:
-        with pytest.raises(UsageError, match="^texts is a list"):
+        with pytest.raises(UsageError, match="^texts must be a list"):
             reasoner.score_each(QUESTION, "yes")
 
 
