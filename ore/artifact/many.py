@@ -21,7 +21,6 @@ from ore.artifact.verify import (
     Checked,
     content_of,
     held,
-    in_chain,
     let_go,
     look_into,
     short,
@@ -106,10 +105,10 @@ def _entries(folder: str) -> list[tuple[str, bool]]:
     ]
 
 
-def verify_many(
+def check_each(
     paths: Sequence[str], told: Callable[[int], None], signers: Signers | None = None
-) -> list[Checked]:
-    """Check the artifacts in files, and their chain; return what was found, in the order of ``paths``.
+) -> Iterator[Checked]:
+    """Yield what each file shows by itself, in the order of ``paths``.
 
     Of each no more is kept than the chain needs, so that a hundred thousand of them take some tens of
     megabytes.
@@ -121,13 +120,6 @@ def verify_many(
     Raises:
         ArtifactError: A process that reads them was ended.
     """
-    return in_chain(list(check_each(paths, told, signers)))
-
-
-def check_each(
-    paths: Sequence[str], told: Callable[[int], None], signers: Signers | None = None
-) -> Iterator[Checked]:
-    """Yield what each file shows by itself, in the order of ``paths``: see ``verify_many``."""
     look = partial(_look_at_all, signers=signers, alike=Alike() if signers is None else None)
     for number, (path, each) in enumerate(zip(paths, _in_parts(paths, look), strict=True), 1):
         told(number)

@@ -19,11 +19,16 @@ import pytest
 from ore.artifact import encode_artifact, many
 from ore.artifact import verify as artifacts
 from ore.artifact.seal import seal
-from ore.artifact.verify import verify
+from ore.artifact.verify import in_chain, verify
 from ore.core import ORE
 from ore.errors import ArtifactError
 from tests.glass.test_recording import Echo
 from tests.support.runs import record, rewrite
+
+
+def verify_many(paths, told):
+    """What many files show by themselves, and of each other."""
+    return in_chain([*many.check_each(paths, told)])
 
 
 def rows(out):
@@ -60,7 +65,7 @@ def test_what_is_no_file_of_a_folder_is_not_waited_for(runs):
         assert list(many.files_of(["runs"])) == FOUND
 
 
-@pytest.mark.parametrize("look", [many.verify_many, lambda paths, _: verify(paths)])
+@pytest.mark.parametrize("look", [verify_many, lambda paths, _: verify(paths)])
 def test_what_has_become_a_fifo_since_it_was_listed_is_not_waited_for(runs, look):
     paths = list(many.files_of(["runs"]))
     (runs / "a/one.json").unlink()
@@ -134,7 +139,7 @@ def test_several_processes_find_what_one_finds(folder, monkeypatch):
     shutil.copy(folder / "000.json", folder / "copy.json")
     rewrite(folder / "007.json", lambda d: d["output"].update(content="No."))
     paths, told = list(many.files_of(["."])), []
-    found = many.verify_many(paths, told.append)
+    found = verify_many(paths, told.append)
     assert told == list(range(1, 152))
     alone = verify(paths)
     for one, other in zip(found, alone, strict=True):
@@ -149,12 +154,12 @@ def test_a_system_that_binds_no_process_to_processors_reads_a_folder(folder, mon
     """As macOS, whose ``os`` has no ``sched_getaffinity``."""
     record(folder / "run.json", "Question")
     monkeypatch.delattr(os, "sched_getaffinity")
-    assert [each.state for each in many.verify_many(["run.json"], lambda _: None)] == ["holds"]
+    assert [each.state for each in verify_many(["run.json"], lambda _: None)] == ["holds"]
 
 
 def check_all(paths):
     many.ALONE = 3
-    return [each.state for each in many.verify_many(paths, lambda done: None)]
+    return [each.state for each in verify_many(paths, lambda done: None)]
 
 
 @pytest.mark.slow
@@ -192,7 +197,7 @@ def test_what_the_system_gives_no_process_for_is_read_all_the_same(
 
     monkeypatch.setattr(many, "_begun", counted)
     before = len(os.listdir("/proc/self/fd"))
-    checked = many.verify_many(paths, lambda _: None)
+    checked = verify_many(paths, lambda _: None)
     assert [each.path for each in checked] == paths and len(begun) == given + 1
     assert {each.state for each in checked} == {"holds"}
     monkeypatch.undo()
@@ -213,7 +218,7 @@ def test_a_reading_process_that_is_killed_ends_the_check(folder, monkeypatch):
 
     def check():
         with pytest.raises(ArtifactError, match="has ended before its time"):
-            many.verify_many([f"{number}.json" for number in range(200)], lambda done: None)
+            verify_many([f"{number}.json" for number in range(200)], lambda done: None)
         found.append(True)
 
     thread = threading.Thread(target=check, daemon=True)
@@ -232,7 +237,7 @@ def read_bytes(path):
     time.sleep(0.001)
     return b""
 many.ALONE, many.read_bytes = 0, read_bytes
-many.verify_many([str(number) for number in range(100_000)], lambda done: None)
+list(many.check_each([str(number) for number in range(100_000)], lambda done: None))
 """
     if len(os.sched_getaffinity(0)) == 1:
         pytest.skip("one processor: no other process is started")
@@ -274,7 +279,7 @@ def test_a_chain_of_thousands_takes_no_longer_for_each(folder):
         parent = artifact
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(many, "read_bytes", lambda *of: looked.append(of[0]) or real(*of))
-        many.verify_many(list(many.files_of(["."])), lambda done: None)
+        verify_many(list(many.files_of(["."])), lambda done: None)
     assert len(looked) == 40
 
 
@@ -284,7 +289,7 @@ def test_of_large_files_few_are_read_before_they_are_checked(folder, monkeypatch
     paths = [f"{number}.json" for number in range(9)]
     for path in paths:
         (folder / path).write_bytes(b" " * (1 << 19))
-    many.verify_many(paths, lambda done: ahead.append(len(looked) - done))
+    verify_many(paths, lambda done: ahead.append(len(looked) - done))
     assert looked == paths and max(ahead) == 1, "two of half a mebibyte, of which one is checked"
 
 
@@ -299,7 +304,7 @@ def test_a_parent_of_many_is_read_once_more_and_not_for_each_child(folder, monke
         document["provenance"]["parent"] = named
         (folder / f"b{number}.json").write_text(json.dumps(seal(document)))
     monkeypatch.setattr(artifacts, "look_at", lambda *of: looked.append(of[0]) or real(*of))
-    found = many.verify_many(list(many.files_of(["."])), lambda done: None)
+    found = verify_many(list(many.files_of(["."])), lambda done: None)
     assert {tuple(each.notes) for each in found} == {(), ("child of ./a.json",)}
     assert looked.count("./a.json") == 1
 

@@ -420,7 +420,7 @@ def test_the_processes_that_read_many_files_check_their_signatures(folder, keys,
             signed(folder / f"{number:02}.json", keys / "ada")
     signers = Signers(allow(folder / "lab", ("ada", keys / "ada")))
     paths = [str(folder / f"{number:02}.json") for number in range(12)]
-    found = many.verify_many(paths, lambda done: None, signers)
+    found = [*many.check_each(paths, lambda done: None, signers)]
     assert [each.path for each in found if each.signature.problem] == [paths[7]]
 
 
