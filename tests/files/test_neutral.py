@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.cli.terminal.documents import document_of
 from ore.files.neutral import brief, in_form, neutralise, one_line
 from ore.router import RuleRouter
 from ore.store.facts import search
 from ore.types import Message, RoutingTarget, Session
 from tests.support.sequences import EVERY
+from tests.support.terminal import document_of
 
 
 @pytest.mark.parametrize(

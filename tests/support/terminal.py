@@ -16,6 +16,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ore.cli.terminal.documents import document_parts
+from ore.cli.terminal.labels import LABELS
 from tests.support.process import PATIENCE, ROOT, environment
 
 OURS = re.compile(
@@ -25,6 +27,11 @@ OURS = re.compile(
     rb"|\x1b[78]|\x1b\[\?7[lh]"  # the waiting indicator
 )
 """What ORE itself, or readline, may send to a terminal besides text."""
+
+
+def document_of(text, width, labels=LABELS):
+    """A document as a terminal of that width shows it."""
+    return "".join(document_parts(text, width, labels))
 
 
 class OnTerminal:

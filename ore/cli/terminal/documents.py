@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ore.cli.terminal.labels import LABELS, ascii_of, has_label, turned
+from ore.cli.terminal.labels import ascii_of, has_label, turned
 from ore.cli.terminal.text import AnswerText
 from ore.files.neutral import neutralise
 
 _PART = 1 << 16  # characters that are laid out before they are written
 
 
-def document_of(text: str, width: int, labels: Sequence[str] = LABELS) -> str:
-    """Return a text with its lines as they are, neutral, and no label at the terminal's left edge."""
-    return "".join(document_parts(text, width, labels))
-
-
 def document_parts(text: str, width: int, labels: Sequence[str]) -> Iterator[str]:
-    """Yield what ``document_of`` returns, in parts: 16 MiB of labels take half a minute."""
+    """Yield a text in parts, for 16 MiB of labels take half a minute.
+
+    Its lines are as they are, neutral, and no label is at the terminal's left edge.
+    """
     known = [ascii_of(label) for label in labels]
     known += turned(known)
     held, size, end = list[str](), 0, ""

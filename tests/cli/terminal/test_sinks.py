@@ -8,12 +8,12 @@ import json
 import pytest
 
 from ore.cli.terminal.console import Console
-from ore.cli.terminal.documents import document_of
 from ore.errors import BackendError
 from ore.store import FileSessionStore
 from ore.types import Message, Session
 from tests.support.harness import XTERM, Terminal
 from tests.support.sequences import CONTROLS, FORMATS, SEQUENCES, obeyed
+from tests.support.terminal import document_of
 
 TERMINAL = {"terminal": "in out err"}
 ALL = " ".join(SEQUENCES) + CONTROLS + FORMATS

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.cli.terminal.documents import document_of
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.text import (
     LONGEST_CELL,
@@ -20,6 +19,7 @@ from ore.cli.terminal.text import (
 )
 from ore.files.neutral import neutralise
 from tests.support.sequences import rows_of
+from tests.support.terminal import document_of
 
 TEXTS = st.text(
     st.sampled_from(" \n\tab:[]AYAYou\u00a0\u200d\u0301語👩\x1b\u202e-") | st.characters()
