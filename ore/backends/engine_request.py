@@ -7,6 +7,7 @@ from typing import Any
 
 from ore.backends.answer import encoded
 from ore.backends.model_options import OPTIONS
+from ore.backends.openai_request import form_of
 from ore.backends.settings import Settings
 from ore.errors import CapabilityError, UsageError
 from ore.files.neutral import brief
@@ -104,12 +105,7 @@ def request_of(
     request = {_RENAMED.get(name, name): value for name, value in options.items()}
     request[_REUSES] = settings.conversation and options.get(_REUSES, True)
     request["reasoning_format"] = "auto"  # thinking comes apart from the text, where there is any
-    if settings.logprobs:
-        request["logprobs"] = True
-    if settings.format is not None:
-        schema = {"name": "answer", "schema": settings.format}
-        request["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return request
+    return request | form_of(settings)
 
 
 def sampling_of(settings: Settings, longest: int) -> dict[str, Any]:

@@ -60,12 +60,16 @@ def request_of(model: str, messages: list[Message], settings: Settings) -> dict[
             request[_NAMES[name]] = value
     if settings.think is not None:
         request["reasoning_effort"] = settings.think
-    if settings.logprobs:
-        request["logprobs"] = True
+    return request | form_of(settings)
+
+
+def form_of(settings: Settings) -> dict[str, Any]:
+    """Return what is asked of the form of an answer: its tokens' log-probabilities, and its schema."""
+    asked: dict[str, Any] = {"logprobs": True} if settings.logprobs else {}
     if settings.format is not None:
         schema = {"name": "answer", "schema": settings.format}
-        request["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return request
+        asked["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return asked
 
 
 def _sent(message: Message) -> dict[str, Any]:
