@@ -65,11 +65,6 @@ class Reading:
     about: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
-    def is_exact(self) -> bool:
-        """Whether the tokens were counted, by the model's own tokenizer."""
-        return self.size.least == self.size.most
-
-    @property
     def fits(self) -> bool | None:
         """Whether it fits the window with room for an answer; None is not known."""
         if self.window is None or self.size.least < self.window <= self.size.most:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from ore.backends.address import Host
 from ore.backends.openai import OpenAIBackend
 from ore.backends.reading import Part
 from ore.backends.settings import Settings
+from ore.backends.window import Estimate
 from ore.types import Message
 from tests.conftest import MODEL_DIR
 from tests.support.fake_openai import FakeOpenAI
@@ -54,7 +56,7 @@ def test_llama_cpp_s_server_renders_and_counts_what_it_is_sent():
         paths = [seen.path for seen in fake.requests]
         assert paths == ["/v1/models", "/apply-template", "/apply-template", "/tokenize"]
     assert found.rendered == "<system>Be brief.<user>Why?<end>"
-    assert found.is_exact and found.size.likely == len(found.rendered)
+    assert set(astuple(found.size)) == {len(found.rendered)}
     assert (found.window, found.limit, found.fits) == (64, 9, True)
     assert found.parts[1] == Part(0, "Be brief.", 9) and found.notes == ()
 
@@ -72,7 +74,7 @@ def test_vllm_counts_and_shows_no_text():
         asked = fake.requests[-1].json
         assert asked["add_generation_prompt"] is True and asked["model"] == "small"
         assert [message["content"] for message in asked["messages"]] == ["Be brief.", "Why?"]
-    assert (found.is_exact, found.size.likely, found.window) == (True, 31, 512)
+    assert (found.size, found.window) == (Estimate(31, 31, 31), 512)
     assert found.rendered is None and "does not show the text" in found.why
 
 
@@ -108,5 +110,5 @@ def test_the_tokens_of_a_plan_are_those_of_the_turn():
         settings = Settings(options={"num_predict": 1})
         planned = backend.reading(name, ASKED, settings)
         answer = backend.reasoner(name, settings).reason(ASKED)
-    assert planned.is_exact and planned.window == WINDOW
+    assert planned.size.least == planned.size.most and planned.window == WINDOW
     assert planned.size.likely == answer.metadata["prompt_eval_count"]
