@@ -79,8 +79,7 @@ class ContextSource:
         if options.skill or options.route:
             self._skills = self._read(lambda told: build_skill_registry(report=told), _SKILLS)
         self._before = self._spent  # what the first turn has no more
-        named = [find_skill(self._skills, options.skill)] if options.skill else []
-        self._named = [skill.name for skill in named]
+        self._named = [find_skill(self._skills, options.skill).name] if options.skill else []
 
     def gather(self, prompt: str, typed: str | None = None) -> Context:
         """Return the context of the turn that asks ``prompt``; tools run now, through the gate.
