@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 import sys
 
@@ -17,6 +18,8 @@ from ore.backends.ollama import OllamaBackend
 from ore.backends.settings import Settings
 from ore.errors import ServerUnreachableError, UsageError
 from ore.models import PREFERRED_MODELS, choose_default, default_model, fetch_models
+from ore.reasoner import AyaReasoner
+from ore.types import Message
 from tests.support.fake_ollama import FakeOllama
 from tests.support.harness import run_ore
 from tests.support.process import MAIN, environment
@@ -248,6 +251,23 @@ def test_a_package_that_takes_long_to_import_takes_no_time_of_the_choice():
             text=True,
         )
     assert "so zeta:latest answers" in done.stderr and done.returncode == 0
+
+
+@pytest.mark.slow
+def test_a_package_that_takes_long_to_import_takes_no_time_of_a_plan_s_window():
+    with FakeOllama(models=("first:latest",), copies={"second:latest": "first:latest"}) as server:
+        AyaReasoner("first", server.url).reason([Message("user", "Hello?")])  # loads it
+        done = subprocess.run(
+            [
+                *(sys.executable, "-c", SLOW_TO_IMPORT.replace("0.6", "1.7")),
+                *("--host", server.url, "-m", "second", "--dry-run", "Hi"),
+            ],
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+    assert json.loads(done.stdout)["window"] == 4096
 
 
 def test_of_models_for_embeddings_alone_it_is_not_said_that_none_is_installed():

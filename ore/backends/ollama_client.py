@@ -134,7 +134,7 @@ class OllamaClient:
 
     def _shows(self, seconds: float) -> Callable[[str], dict[str, Any]]:
         """Return ``show``, whose answers may take so many seconds in all."""
-        ends = Deadline(seconds)
+        ends = self._deadline(seconds)
         return lambda model: self.show(model, ends.within(seconds).seconds)
 
     def _named(self, seconds: float) -> dict[str, dict[str, Any]]:
@@ -176,8 +176,8 @@ class OllamaClient:
         return self._once((model, num_ctx), lambda: self._window(model, num_ctx, size, seconds))
 
     def _window(self, model: str, num_ctx: int | None, size: int, seconds: float) -> int | None:
-        ends = Deadline(seconds)
         try:
+            ends = self._deadline(seconds)
             entry = {} if num_ctx else self.loaded(model, seconds) or {}
             found = num_ctx or window_of(entry)
             if found is None or not num_ctx and min(found, size) <= _LARGE:
@@ -196,7 +196,7 @@ class OllamaClient:
 
     def loaded(self, model: str, seconds: float) -> dict[str, Any] | None:
         """Return what ``/api/ps`` says of a loaded model, also where it has another name there."""
-        ends, show = Deadline(seconds), self._shows(seconds)
+        ends, show = self._deadline(seconds), self._shows(seconds)
         running = self.ps(seconds)
         entry = find_model(running, model)
         if entry is None and running:
