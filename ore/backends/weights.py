@@ -116,7 +116,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_file()
     except OSError as exc:  # of what can't be looked at, whoever reads it is told why
-        return exc.errno not in (errno.ELOOP, errno.ENAMETOOLONG)  # where nothing can be
+        return exc.errno not in (errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR)  # nothing is there
 
 
 def find(model_id: str, there: Mapping[str, Path] | None = None) -> Path:

@@ -88,6 +88,7 @@ def test_a_path_that_can_not_be_looked_at_is_not_said_to_have_no_file(folder):
 def test_a_link_that_leads_to_itself_is_no_model_and_hides_none(folder):
     (folder / "mine.gguf").symlink_to("mine.gguf")
     (folder / "gone.gguf").symlink_to("nowhere.gguf")
+    (folder / "below.gguf").symlink_to("there.gguf/nowhere.gguf")
     (folder / "folder.gguf").mkdir()
     there = put(folder, "there.gguf")
     (folder / "named.gguf").symlink_to(there.name)
