@@ -64,6 +64,7 @@ def plan_rows(
 
     Raises:
         UsageError: A row can't be asked.
+        ArtifactError: The artifact of one is there and can't be read.
         FileAccessError: The table can't be read.
     """
     there = asked = took = 0
