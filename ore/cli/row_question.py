@@ -46,7 +46,7 @@ def _from_run_file(options: Options, table: Table) -> tuple[Options, Question, G
     data = read_regular(path, MOST_BYTES)
     if is_plan(data, path):
         raise UsageError(
-            f"{one_line(path)} is a plan of one turn: --rows takes a prompt or a run file."
+            f"{one_line(path)} is JSON, as the plan of a turn is: --rows takes a prompt or a run file."
         )
     file = parse_run_file(data, path)
     values = parse_arguments(options.values, "--set", file.template.names)

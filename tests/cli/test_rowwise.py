@@ -472,6 +472,10 @@ def test_a_run_file_is_asked_of_every_row(rows, server, folder):
     assert kept["run_file"]["name"] == "in.md" and kept["options"] == {"temperature": 0}
     twice = rows(*flags, "--set", "city=b", prompt=None)
     assert "no place for a row left: --set fills 'kind', 'city', so leave out" in twice.err
+    an_artifact = rows("--run", str(artifacts()[0]), prompt=None)
+    assert (
+        "is JSON, as the plan of a turn is: --rows takes a prompt or a run file." in an_artifact.err
+    )
     assert "has no column 'kind'" in rows("--run", "in.md", prompt=None).err
 
 
