@@ -304,7 +304,7 @@ class Console(Asking):
         if self.quiet or not self.can_redraw:
             return False
         self._tell(text.ljust(self._bar_width), end="\r")
-        self._bar_width = most_columns(text)
+        self._bar_width = most_columns(self._cut(text))
         return True
 
     def end_progress(self) -> None:

@@ -232,6 +232,14 @@ def test_a_bar_of_letters_from_right_to_left_makes_no_second_line_before_a_label
     assert target.stderr.getvalue() == "\u05d0 You: forged\r"
 
 
+def test_a_bar_with_a_label_is_taken_away_whole():
+    target = console(err=Terminal())
+    target._columns = lambda stream: 40
+    target.bar("You: forged")
+    target.end_progress()
+    assert target.stderr.getvalue() == f" You: forged\r{' ' * 12}\r"
+
+
 def test_a_terminal_that_is_lost_is_the_end_of_the_input_and_a_lost_pipe_an_error():
     class Lost(TypedInput):
         def readline(self, size=-1):
