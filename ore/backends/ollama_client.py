@@ -16,6 +16,7 @@ from ore.backends.look_ups import KNOWN_SECONDS
 from ore.backends.model_names import can_be_sent, checked_models
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.backends.pools import steady
+from ore.backends.refusals import check_reported
 from ore.backends.window import find_model, window_of
 from ore.errors import BackendError, OreError
 from ore.files import strictjson
@@ -138,10 +139,7 @@ class OllamaClient:
         return lambda model: self.show(model, ends.within(seconds).seconds)
 
     def _named(self, seconds: float) -> dict[str, dict[str, Any]]:
-        """Return what ``/api/tags`` says of each model, by the name that it is asked by.
-
-        Ollama has two equal ones; in KoboldCpp's list the other one is always ``koboldcpp``.
-        """
+        """Return what ``/api/tags`` says of each model, by its name to ask by; KoboldCpp adds another."""
         found = ((each.get("model") or each.get("name"), each) for each in self.tags(seconds))
         return {name: each for name, each in found if isinstance(name, str) and name}
 
@@ -236,6 +234,7 @@ class OllamaClient:
             raise failures.protocol_error(self.host, str(exc), OLLAMA) from exc
         if not isinstance(value, dict):
             raise failures.protocol_error(self.host, "its JSON is not an object", OLLAMA)
+        check_reported(self.host, model, question.body)
         return value
 
     def _entries(self, value: dict[str, Any]) -> list[dict[str, Any]]:

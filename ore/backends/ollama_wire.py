@@ -287,11 +287,11 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
             host, why, is_begun=request.status > 0 or request.has_heard
         )
     lines = request.lines
-    if lines is not None and not lines.whole and lines.last.lstrip().startswith(b"{"):
-        return failures.broken_off_error(host, "in the middle of a line")
     text = server_words.error_words(lines.last if lines is not None else request.body)
     if text := text_without_key(text, request.key):
         return refusals.reported_error(host, request.model, text, OLLAMA, strict=request.strict)
+    if lines is not None and not lines.whole and lines.last.lstrip().startswith(b"{"):
+        return failures.broken_off_error(host, "in the middle of a line")
     return failures.protocol_error(host, why, OLLAMA)
 
 

@@ -63,6 +63,12 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _BUSY = (429, 503, 529)  # the last is Anthropic's
 
 
+def check_reported(host: Host, model: str, body: bytes) -> None:
+    """Raise what the body of a status of 200 reports: LM Studio answers so where it knows no question."""
+    if words := error_words(body):
+        raise reported_error(host, model, words, OLLAMA)
+
+
 def reported_error(
     host: Host,
     model: str,

@@ -97,6 +97,19 @@ def test_the_window_is_what_is_known_in_time():
         assert OllamaClient(host_of(server)).window("mistral", **ask | {"num_ctx": 9999}) is None
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_server_that_reports_an_error_with_status_200_is_told_in_its_words(end):
+    said = "Unexpected endpoint or method. (GET /api/tags)"  # LM Studio's
+    body = http(json.dumps({"error": said}).encode() + end.encode())
+    for ask in (OllamaClient.names, OllamaClient.version, OllamaClient.default_model):
+        with one_answer(body) as (host, _), pytest.raises(BackendError) as caught:
+            ask(OllamaClient(host))
+        assert said in str(caught.value)
+    with one_answer(body) as (host, _), pytest.raises(BackendError) as caught:
+        AyaReasoner("m", host).reason([Message("user", "Hi")])
+    assert said in str(caught.value) and not isinstance(caught.value, IncompleteAnswerError)
+
+
 @pytest.mark.parametrize("scenario", ["tags-empty", "tags-null"])
 def test_a_server_without_models_has_no_names(scenario):
     with FakeOllama(scenario=scenario) as server:
