@@ -8,7 +8,7 @@ from typing import Any
 from ore.backends.address import Host
 from ore.backends.effective import parameters_of
 from ore.backends.go_template import without_place
-from ore.backends.joining import not_read
+from ore.backends.joining import fewer_read, not_read
 from ore.backends.model_options import natural
 from ore.backends.ollama_models import if_known
 from ore.backends.window import Estimate, estimate, most_of, outcome
@@ -89,11 +89,15 @@ def check_context(host: Host, context: dict[str, Any], partial: str) -> None:
     status, window, why = context["status"], context["window"], None
     if role := context.get("left_out"):
         why = f"{not_read(role)}, or use another model."
-    elif status == "truncated":
-        size = f"of {window} tokens" if window else "of the model"
+    elif status == "truncated" and not window:
         why = (
-            f"The prompt and its answer did not fit the context window {size}, and a part was left "
-            f"out: shorten the prompt, or give the model a larger window."
+            f"{fewer_read(context['prompt_tokens'])}: shorten it, give the model a larger window, or send "
+            f"no system prompt (`system_prompt=''`)."
+        )
+    elif status == "truncated":
+        why = (
+            f"The prompt and its answer did not fit the context window of {window} tokens, and a part "
+            f"was left out: shorten the prompt, or give the model a larger window."
         )
     elif status == "unknown":
         for_what = f"it may have more than the {window} tokens of the window: shorten it"

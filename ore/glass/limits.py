@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ore.backends.joining import not_read
+from ore.backends.joining import fewer_read, not_read
 from ore.backends.settings import Settings
 from ore.backends.window import ends_answer
 from ore.files.neutral import brief
@@ -61,6 +61,8 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
         )
     if isinstance(role := fit.get("left_out"), str):
         yield f"{not_read(brief(role))}."
+    elif fit.get("status") == "truncated" and not window and tokens:
+        yield f"{fewer_read(tokens)}: the model has not seen all of it."
     elif fit.get("status") == "truncated":
         size = f" of {window} tokens" if window else ""
         overflows = window and tokens < window <= tokens + written

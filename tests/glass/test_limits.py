@@ -54,6 +54,12 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
             {},
             "template leaves out messages of the role 'system', so the model has not read all of",
         ),
+        (
+            {"context": {"status": "truncated", "prompt_tokens": 14}},
+            {},
+            "The server counted 14 tokens, fewer than the prompt has, which did not fit the context "
+            "window, or of which the model's chat template leaves a part out: the model has not seen",
+        ),
         ({"response_model": "other"}, {}, "the model 'other', not the one asked for."),
         ({"response_model": "o" * 10_000}, {}, "ooo…', not the one asked for."),
         ({"images_read": False}, {}, "too few for an image"),

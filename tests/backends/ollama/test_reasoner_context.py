@@ -500,4 +500,4 @@ def test_what_a_template_leaves_out_is_not_said_to_be_the_windows_fault(
         ):
             answer(strict, messages, streams)
     assert ("context window" in str(raised.value)) is (left_out is None)
-    assert ("system_prompt=''" in str(raised.value)) is (left_out is not None)
+    assert ("messages of the role 'system'" in str(raised.value)) is (left_out is not None)
