@@ -23,6 +23,7 @@ _REST = re.compile(r"""((?:"(?:\\.|[^"\\])*"|`[^`]*`|[^"`}]|\}(?!\}))*)\}\}""", 
 """What follows ``{{``: an action and its end."""
 _COMMENT = re.compile(r"-?\s*/\*.*\*/\s*-?", re.DOTALL)
 _IS_ROLE = re.compile(r"\beq\s+[$\w]*\.Role((?:\s+\"\w+\")+)")
+_IS_NOT_ROLE = re.compile(r"(?:else\s+)?if\s+ne\s+[$\w]*\.Role\s+\"(\w+)\"")
 _RENDERER = re.compile(r"^RENDERER ", re.MULTILINE)
 _FIELDS = {"System": "system", "Prompt": "user", "Response": "assistant"}
 """What a template without ``.Messages`` is given, one turn after the other."""
@@ -76,6 +77,8 @@ def _actions(template: str) -> list[str] | None:
 
 def _roles_where(condition: str) -> frozenset[str]:
     """Return the roles that the messages in a block may have; all where its condition is of another kind."""
+    if other := _IS_NOT_ROLE.fullmatch(condition):
+        return frozenset(ROLES) - {other[1]}
     named = {role for test in _IS_ROLE.findall(condition) for role in re.findall(r"\w+", test)}
     rest = set(re.findall(r"[$.\w]+", _IS_ROLE.sub("", condition)))
     is_plain = not rest & {"not", "ne", "or"} or rest <= {"else", "if", "or"}

@@ -51,6 +51,19 @@ TEMPLATES = {
         '{{ range .Messages }}{{ if not (eq .Role "user") }}{{ .Content }}{{ end }}{{ end }}',
         ALL,
     ),
+    "every role but one": (
+        '{{ range .Messages }}{{- if ne .Role "system" -}}{{ .Content }}{{ end }}{{ end }}',
+        NO_SYSTEM,
+    ),
+    "every role but one, and that one elsewhere": (
+        '{{ range .Messages }}{{ if ne .Role "system" }}{{ .Content }}{{ else }}{{ .Content }}{{ end }}'
+        "{{ end }}",
+        ALL,
+    ),
+    "not that role, or something else": (
+        '{{ range .Messages }}{{ if or $.Tools (ne .Role "system") }}{{ .Content }}{{ end }}{{ end }}',
+        ALL,
+    ),
     "a role or something else": (
         '{{ range .Messages }}{{ if or (eq .Role "user") $.Tools }}{{ .Content }}{{ end }}{{ end }}',
         ALL,
