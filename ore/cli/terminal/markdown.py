@@ -78,6 +78,7 @@ class Markdown:
         self._has_colour = has_colour
         self._pending: list[str] = []  # of a line, the pieces that came
         self._lines: list[str] = []
+        self._complete = 0  # of the lines, those of blocks that will not be laid out
         self._fence = ""
         self._seconds_left = MOST_SECONDS
 
@@ -88,7 +89,14 @@ class Markdown:
             return ""
         *lines, rest = "".join(self._pending).split("\n")
         self._pending = [rest]
-        return "".join(self._line(line.removesuffix("\r")) for line in lines)
+        done = "".join(self._line(line.removesuffix("\r")) for line in lines)
+        if not self._complete:
+            return done
+        lines, fence = self._lines[self._complete :], self._fence
+        del self._lines[self._complete :]
+        done += self._block()
+        self._lines, self._fence, self._complete = lines, fence, 0
+        return done
 
     def end(self) -> str:
         """Return what is left."""
@@ -101,7 +109,10 @@ class Markdown:
         is_after_blank = bool(self._lines) and not self._lines[-1].strip() and not self._fence
         done = ""
         if is_after_blank and line.strip() and not _GOES_ON.match(line):
-            done = self._block()
+            if self._seconds_left > 0:
+                done = self._block()
+            else:  # together with others: each by itself takes many times as long
+                self._complete = len(self._lines)
         if fence and not self._fence:
             self._fence = fence[1]
         elif fence and fence[1].startswith(self._fence) and line.strip() == fence[1]:

@@ -13,7 +13,8 @@ from tests.support.sequences import SEQUENCES, obeyed, rows_of
 
 pytest.importorskip("rich")
 from ore.cli.terminal import markdown  # noqa: E402
-from ore.cli.terminal.markdown import Markdown  # noqa: E402
+from ore.cli.terminal.markdown import LABELS, Markdown  # noqa: E402
+from ore.cli.terminal.text import AnswerText  # noqa: E402
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 SOURCE = """# Title
@@ -289,6 +290,27 @@ def laid_out(source: str, seconds: float = 0.0, error: Exception | None = None) 
 @pytest.mark.parametrize("error", [TimeoutError("it takes too long"), ValueError("no"), OSError()])
 def test_after_a_block_that_can_not_be_laid_out_the_rest_is_not_tried(error):
     assert laid_out(BLOCKS, error=error) == ("\none\n\ntwo\n\nthree\n\nfour\n\nfive\n", 1)
+
+
+@pytest.mark.slow
+def test_many_blocks_that_are_not_laid_out_take_as_long_as_a_plain_text():
+    began = time.process_time()
+    plain = AnswerText(40, "", LABELS)
+    plain.feed("a\n\n" * 200_000)
+    once, began = time.process_time() - began, time.process_time()
+    text, _ = laid_out("a\n\n" * 200_000, error=OSError())
+    assert text == "\n" + "a\n\n" * 199_999 + "a\n"
+    assert time.process_time() - began < 5 * once
+
+
+def test_pieces_that_are_not_laid_out_are_shown_as_their_blocks_are_complete():
+    def show(*_: object) -> str:
+        raise OSError
+
+    blocks = Markdown(40, False, show=show)
+    pieces = [blocks.feed(each) for each in ("a\n\nb\n\nc\nd", "\n\n~~~\ne\n\nf", "\n~~~\n\ng\n")]
+    assert pieces == ["\na\n\nb\n", "\nc\nd\n", "\n~~~\ne\n\nf\n~~~\n"]
+    assert blocks.end() == "\ng\n"
 
 
 def test_all_blocks_together_have_a_time_to_be_laid_out(monkeypatch):
