@@ -251,6 +251,7 @@ def _linked(address: str) -> ClusterLink:
         link.ask("hello", look=until(START_SECONDS))
     except (LostCall, OutOfTime) as exc:
         link.close()
+        link.check_threads()
         raise ExtraNotInstalledError(
             f"The package 'distributed' can't be loaded ({shorten(str(exc))}): correct Dask's "
             f"configuration where it is that, or {install_command('dask', again=True)}",

@@ -65,6 +65,8 @@ class _Asked:
                 asked = await loop.run_in_executor(None, pickle.load, sys.stdin.buffer)
             except (EOFError, pickle.UnpicklingError):
                 os._exit(0)  # ORE has gone
+            except RuntimeError:  # the system gives no thread to wait in
+                os._exit(os.EX_OSERR)
             number, what, given = asked
             if what == "drop":
                 if number in self._tasks:

@@ -83,9 +83,7 @@ class ClusterLink:
                     self._child.stdout.close()  # which the thread would do
                     raise
         except (OSError, RuntimeError) as exc:
-            raise BackendError(
-                f"Dask's client can't be started ({reason(exc)}): end other programs, and try again."
-            ) from exc
+            raise _not_started(reason(exc)) from exc
         assert self._child.stdin is not None
         os.set_blocking(self._child.stdin.fileno(), False)
 
@@ -119,6 +117,11 @@ class ClusterLink:
         if "failed" in reply:
             raise LostCall(str(reply["failed"]).partition("\nTraceback ")[0])
         return reply.get("value")
+
+    def check_threads(self) -> None:
+        """Raise ``BackendError`` where the process, which is closed, had ended for want of a thread."""
+        if self._child.returncode == os.EX_OSERR:
+            raise _not_started("can't start new thread")
 
     def close(self) -> None:
         """End the process; may be called twice."""
@@ -244,3 +247,10 @@ def _shows_typing(*, again: bool = False) -> bool:
 
 def _no_time() -> None:
     raise OutOfTime("there is no time")
+
+
+def _not_started(why: str) -> BackendError:
+    """Return the error for a system that gives Dask's client no process, or no thread."""
+    return BackendError(
+        f"Dask's client can't be started ({why}): end other programs, and try again."
+    )

@@ -227,6 +227,19 @@ def test_a_system_without_threads_is_said_and_no_process_is_left(monkeypatch):
 
 
 @pytest.mark.slow
+def test_a_process_without_threads_is_said_and_no_package_is_blamed(monkeypatch):
+    pytest.importorskip("ore.backends.cluster_child", exc_type=ImportError)
+    refuse = (
+        "import threading\n"
+        "def refuse(*_, **__): raise RuntimeError('can\\'t start new thread')\n"
+        "threading._start_new_thread = threading._start_joinable_thread = refuse\n"
+    )
+    monkeypatch.setattr(cluster_link, "_CODE", refuse + cluster_link._CODE)
+    with pytest.raises(BackendError, match=r"can't be started \(can't start new thread\): end"):
+        cluster._linked("tcp://127.0.0.1:9")
+
+
+@pytest.mark.slow
 def test_the_process_gets_no_more_than_its_share_of_memory():
     child = pytest.importorskip("ore.backends.cluster_child", exc_type=ImportError)
     with closing(ClusterLink()) as link:
