@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ore.backends.http import Deadline, shorten
-from ore.backends.load_failures import KILLED, UNREAD, shortage
+from ore.backends.load_failures import KILLED, UNREAD, out_of_time, shortage
 from ore.backends.turn_errors import TurnFailedError, TurnRefusedError
 from ore.errors import (
     BackendError,
@@ -104,7 +104,7 @@ def crash_error(
         why = f"it could not read all of {path}. {UNREAD}"
     elif ended == signal.SIGKILL.name:  # no file and no template can bring that about
         why = f"its {KILLED.format(signal='')}"
-    why = shortage(log, memory) or why
+    why = shortage(log, memory) or out_of_time(ended) or why
     kind = TurnFailedError if has_given_template else IncompleteAnswerError
     return kind(
         f"The embedded engine ended in the middle of the turn ({ended}): nothing was kept of it. "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import signal
 import sys
 from contextlib import suppress
@@ -112,6 +113,8 @@ def load_error(
                 said = f"{said}; or correct the chat template, or leave `chat_template=` out"
                 return TurnFailedError(f"{path} can't be loaded: {said}.")
             return NothingAnswersError(f"{path} can't be loaded: {said}.")
+    if said := out_of_time(ended):
+        return NothingAnswersError(f"{path} can't be loaded: {said}.")
     if ended == signal.SIGKILL.name:
         killed = KILLED.format(signal=f" ({ended})")
         return NothingAnswersError(f"{path} can't be loaded: the engine's {killed}.")
@@ -149,6 +152,16 @@ def shortage(log: str, memory: int) -> str:
         if re.search(pattern, log):
             return sentence.format(memory=f"{memory // 1_000_000:,}")
     return ""
+
+
+def out_of_time(ended: str) -> str:
+    """Return that the engine had all its processor time, where the system limits it; else nothing."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_CPU)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    is_limited = limit != resource.RLIM_INFINITY and round(used.ru_utime + used.ru_stime) >= limit
+    if not is_limited or ended not in (signal.SIGXCPU.name, signal.SIGKILL.name):
+        return ""
+    return f"the system lets a process compute for {limit:,} seconds: raise the limit (ulimit -t)"
 
 
 def endless_load_error(

@@ -49,13 +49,16 @@ class Server:
 """
 
 
-def started(folder: Path, package: str | None, **variables) -> str:
-    """Start an engine with a package of our own (None: with none) and return what came of it."""
+def started(folder: Path, package: str | None, before: str = "", **variables) -> str:
+    """Start an engine with a package of our own (None: with none) and return what came of it.
+
+    ``before`` is run first.
+    """
     if package is not None:
         (folder / "xllamacpp.py").write_text(package)
     path = write_model(folder / "m.gguf")
     done = subprocess.run(
-        [sys.executable, "-S", "-c", START.format(path=str(path))],
+        [sys.executable, "-S", "-c", before + START.format(path=str(path))],
         env=environment(PYTHONPATH=f"{folder}:{ROOT}", **variables),
         capture_output=True,
         text=True,
@@ -235,6 +238,21 @@ LACKS = {
 def test_an_engine_that_lacks_something_does_not_blame_the_model(log, ended, why):
     said = str(load_error(Path("/m.gguf"), log, ended, 1 << 30))
     assert said == f"/m.gguf can't be loaded: {why}"
+
+
+LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_CPU, (3, {hard}))\n"
+"""For each process; ORE's own takes less than one of these seconds."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hard", [3, "resource.RLIM_INFINITY"])
+def test_an_engine_that_had_all_its_processor_time_does_not_blame_the_model(tmp_path, hard):
+    said = started(tmp_path, "while True: pass", LIMITED.format(hard=hard))
+    assert re.fullmatch(
+        r"NothingAnswersError: .*m\.gguf can't be loaded: the system lets a process compute for "
+        r"3 seconds: raise the limit \(ulimit -t\)\.",
+        said,
+    )
 
 
 def test_a_file_that_can_t_be_read_to_its_end_is_not_called_made_to_do_harm():
