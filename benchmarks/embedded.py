@@ -47,11 +47,11 @@ WAITS = {
 """How threads wait for each other: they sleep, spin for microseconds and then sleep, or spin."""
 TEXT = f"""\
 Fresh processes with the model of `--pull {MODEL}`, {TOKENS} tokens each. The engine's package is called
-directly, in the process that measures, with the fastest of its settings (threads that generate, threads
-that read, and whether threads sleep, spin for microseconds, or spin while they wait), which is found
-first. ORE starts a process for it. A blob of a shelf in Ollama's layout is a copy of the same file, asked
-for by its name, its hash remembered as the file's is. In a conversation ORE computes only what is new
-of a prompt: the last row is its tenth turn, beside one that computes everything afresh."""
+directly, in the process that measures, with the fastest of its settings, which is found first: how many
+threads generate, how many read, and whether they sleep, spin for microseconds, or spin while they wait.
+ORE starts a process for the engine. The blob is a copy of the same file in Ollama's layout. It is asked
+for by its name, and its hash is remembered, as that of the file is. In a conversation, ORE computes only
+what is new in a prompt. The last row is the tenth turn, beside one that computes everything afresh."""
 FIGURES = (
     ("load", "load the model", "s", 1.05, None),
     ("first", "first token", "s", 1.05, None),

@@ -24,10 +24,10 @@ for folder, _, names in os.walk(sys.argv[1]):
             hashlib.sha256(file.read()).hexdigest()
 """
 TEXT = f"""\
-{COUNT:,} artifacts as `--rows` writes them, a thousand a folder, as files a second from the start of a
-process to its end. The other reads each file with Python and hashes it with `hashlib`, in one process;
-ORE has a process for each processor. The memory is the most of one process; those that ORE starts share
-most of theirs with it."""
+{COUNT:,} artifacts as `--rows` writes them, a thousand in each folder. The figures are files a second,
+from the start of a process to its end. The other reads each file with Python and hashes it with
+`hashlib`, in one process. ORE has a process for each processor. The memory is that of the largest
+process; those that ORE starts share most of theirs with it."""
 
 
 def measure(place: Place) -> list[Comparison]:

@@ -17,23 +17,24 @@ cores. It can be done in pieces, and a section can be measured anew: `python -m 
 It needs the packages of `requirements-dev.txt` and `requirements-embedded.txt`. What can't be measured
 is said, with its reason.
 
-Every figure stands beside the least that does the same, or beside [llm](https://llm.datasette.io) with
-its plugin for Ollama. Those of a section are from one run:
+Each figure of ORE stands beside another: that of the smallest program that does the same, or that of
+[llm](https://llm.datasette.io) with its plugin for Ollama. All figures of a section are from one run:
 
-- Every process is a fresh one, and the cases take turns, in reversed order every other round, so that
-  a machine that slows down slows them all. One round before does not count: bytecode is compiled, files
-  are in memory.
-- ORE and the scripts beside it run with the packages of `requirements.txt` and no others, `llm` with its
-  own; both are installed for the run and taken away after it.
-- The server is a stand-in in a process of its own that answers at once, the same for all.
-- Shown are medians, and after ± half the distance between the quartiles.
-- *ratio* is ORE's figure as a multiple of the other's from the same round, the median of all rounds, so
-  that it is not quite the ratio of the two medians shown; *same again* is the other's as a multiple of
-  its own from a second run in each round: what it differs from 1 by, this machine can't tell apart.
-- *wanted* is what ORE sets itself, and whether this run kept it. Nothing fails where it did not.
-- The pictures show *ratio*, from the same numbers: a bar to the left of 1× is less than the other takes.
-  A black line is the limit; a bar is green where it was kept, orange where not, blue where none is set.
-  The grey diamond is *same again*.
+- Every process is a fresh one. The cases take turns, and every other round goes backwards, so a machine
+  that slows down slows them all. One round comes before and does not count: it compiles bytecode, and
+  brings the files into memory.
+- ORE and the scripts beside it run with the packages of `requirements.txt` and no others. `llm` runs
+  with its own. Both are installed for the run, and removed after it.
+- The server is a stand-in in a process of its own. It answers at once, and is the same for all.
+- The tables show medians. After ± comes half the distance between the quartiles.
+- *ratio* is ORE's figure, as a multiple of the other's from the same round. It is the median of all
+  rounds, so it is not quite the ratio of the two medians shown.
+- *same again* is the other's figure, as a multiple of its own from a second run in each round. How far it
+  is from 1 is what this machine can't tell apart.
+- *wanted* is the limit that ORE sets itself, and whether this run kept it. If it did not, nothing fails.
+- The pictures show *ratio*, from the same numbers. If a bar ends to the left of 1×, ORE takes less than
+  the other. A black line is the limit. A bar is green if the limit was kept, orange if not, and blue if
+  there is none. The grey diamond is *same again*.
 """
 
 

@@ -21,10 +21,10 @@ MEGABYTES, QUICK_MEGABYTES = 512, 64
 MOST = 1.25
 """Four fifths of the speed."""
 TEXT = """\
-A model whose weights are random bytes, from a stand-in for a registry on this machine, with a fresh
-process and an empty folder each time. Beside it: `curl` fetches the same blob from there, and then
-`sha256sum` reads it. ORE hashes while it writes, and puts the file on disk (`fsync`), which the others
-leave to the system."""
+A model whose weights are random bytes. It comes from a stand-in for a registry on this machine, with a
+fresh process and an empty folder each time. Beside it, `curl` fetches the same blob from there, and then
+`sha256sum` reads it. ORE hashes while it writes, and puts the file on disk (`fsync`). The others leave
+that to the system."""
 
 
 def measure(place: Place) -> list[Comparison]:

@@ -19,12 +19,12 @@ TYPING = 1.5
 LOOP = "a loop over one client"
 MOST_OF_LOOP = 2.0
 TEXT = f"""\
-The median turn of {TURNS} on a pipe after the first, from the line that goes in to the answer's. Both keep
-their connection and take the answer as a stream; ORE also asks after each turn how large the context
-window was."""
+The median of {TURNS} turns on a pipe, without the first. A turn takes from the line that goes in to the line
+of the answer. Both programs keep their connection, and take the answer as a stream. ORE also asks, after
+each turn, how large the context window was."""
 FIRST = f"""\
-On a terminal, from the Return key to the end of the first answer: of somebody who has typed for
-{TYPING:g} seconds, beside somebody who has pasted the prompt. ORE imports the client before it asks."""
+On a terminal, from the Return key to the end of the first answer. One person has typed the prompt for
+{TYPING:g} seconds; the other has pasted it. ORE imports the client before it asks."""
 
 
 def measure(place: Place) -> list[Comparison]:

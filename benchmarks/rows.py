@@ -99,17 +99,17 @@ else:
 QUESTION = "Where is {{city}}?"
 TOKENS, LABEL_TOKENS = 8, 2
 TEXT = """\
-From the start of a process to its end, as rows a second. The bare loop keeps one `ollama.Client` open
-and writes, for each row, the bytes of an artifact as ORE writes them: a new file, put on disk, given its
-name, and the name put on disk; with several jobs it has as many threads. ORE reads the table twice,
-makes and seals each artifact, and writes it while the next row is asked. The client takes processor time
-for each call, and Python runs one thread at a time: beyond what that allows, more jobs change nothing,
-and a second process is the way on. The shell starts a process for each row."""
+Rows a second, from the start of a process to its end. The bare loop keeps one `ollama.Client` open. For
+each row, it writes the bytes of an artifact as ORE writes them: a new file, put on disk, given its name,
+and the name put on disk. With several jobs, it has as many threads. ORE reads the table twice, makes and
+seals each artifact, and writes it while the next row is asked. The client takes processor time for each
+call, and Python runs one thread at a time. So at some point more jobs change nothing, and a second
+process is the way on. The shell starts a process for each row."""
 ENGINE_TEXT = f"""\
-Short answers, of {TOKENS} tokens. The engine's package is called directly, in the process that measures,
-one row after the other, and keeps nothing; ORE writes an artifact a row. `xargs` starts ORE for each row,
-which loads the model each time: that is saved, and not the time that the engine writes for. A label has
-{LABEL_TOKENS} tokens."""
+Short answers, of {TOKENS} tokens; a label has {LABEL_TOKENS}. The engine's package is called directly, in the process that
+measures, one row after the other, and keeps nothing. ORE writes an artifact for each row. `xargs` starts
+ORE for each row, and so loads the model each time. `--rows` saves that, but not the time in which the
+engine writes."""
 
 
 def measure(place: Place) -> list[Comparison]:

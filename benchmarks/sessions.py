@@ -29,12 +29,12 @@ MORE_RUNS_TO = 1_000
 """A session of so many messages at most is saved more often: its save is short, its disk is not."""
 WORDS = "a prompt becomes an answer with naïve words, “quotes” and\nlines of text".split(" ")
 TEXT = """\
-A save is beside the fewest calls that leave the same bytes on disk: make a file, write, sync, rename,
-sync the folder. "Locked" is a session that the process holds, as a REPL does. A message is encoded once
-per process, and the whole file is written each time. A load, with every check, is beside `json.loads` of
-the same bytes. Messages of 200 characters, but where it is said.
+A save stands beside the fewest calls that leave the same bytes on disk: make a file, write, sync,
+rename, sync the folder. "Locked" is a session that the process holds, as a REPL does. A message is
+encoded once in a process, and the whole file is written each time. A load, with every check, stands
+beside `json.loads` of the same bytes. Messages have 200 characters, unless the row says otherwise.
 
-Each save comes right after another save, and the calls beside it right after the same calls, so that both
+Each save comes right after another save, and the calls beside it right after the same calls. So both
 find what they have just left."""
 
 

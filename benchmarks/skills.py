@@ -35,10 +35,10 @@ hints:
   - merge report {number:04}
 """
 TEXT = """\
-What `--route` does before the model is asked, in a process that has imported what it needs: scan every
-skill (6 kB each), check it, and route a prompt. Beside it: read the same files and parse their YAML with
-PyYAML's fastest safe loader, with nothing checked and nothing built. A turn without `--route`, `--skill`
-or a list of skills pays nothing of it."""
+What `--route` does before the model is asked, in a process that has imported what it needs. It scans
+every skill (6 kB each), checks it, and routes a prompt. Beside it, the same files are read, and their
+YAML is parsed with PyYAML's fastest safe loader; nothing is checked, and nothing built. A turn without
+`--route`, `--skill` or a list of skills does none of this."""
 
 
 def measure(place: Place) -> list[Comparison]:

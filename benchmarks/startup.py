@@ -17,9 +17,9 @@ SAID = {"general__size_label": "1B", "general__file_type": 15}
 """What most files say of themselves, whoever made them."""
 LIST = f"--list-models, {MODELS} models"
 TEXT = """\
-Whole processes, beside a `.env` file, which `--version` and `--help` do not read. A command line can't
-start without `argparse`, nor data contracts exist without the three modules that `import ore` stands
-beside. The list is of a shelf in Ollama's layout, each of its models described from its own file."""
+Whole processes. There is a `.env` file, which `--version` and `--help` do not read. No command line
+starts without `argparse`, and no data contracts exist without the three modules beside `import ore`. The
+list is of models in Ollama's layout, and describes each model from its own file."""
 
 
 def measure(place: Place) -> list[Comparison]:

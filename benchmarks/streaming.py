@@ -14,7 +14,7 @@ FEWER = 2_000
 LOOP = "a loop that flushes each"
 TEXT = f"""\
 Chunks a second of {CHUNKS:,}, from the first byte in the reader's pipe to the last. The server has them
-ready as bytes; whatever writes a chunk flushes it."""
+ready as bytes. Each program flushes every chunk that it writes."""
 
 
 def measure(place: Place) -> list[Comparison]:

@@ -19,9 +19,9 @@ MOST_OF_SCRIPT = 1.0
 MOST_OF_PEER = 0.37  # 2.7 times as fast
 WHOLE = """\
 From the start of the process to its end. The script imports `ollama`, makes one call and prints the
-answer. `ore` also looks up the default model unless it is named, and asks after the turn how large the
-context window was, to say what did not fit. `llm` streams and logs to its database, as it does by
-default; 0.37 is 2.7 times as fast."""
+answer. `ore` also looks up the default model, unless it is named. After the turn, it asks how large the
+context window was, so that it can say what did not fit. `llm` streams and logs to its database, as it
+does by default. A ratio of 0.37 is 2.7 times as fast."""
 FIRST = """\
 From the start of the process to the first byte of a streamed answer (`ore -s`, with the model named)."""
 

@@ -18,10 +18,11 @@ from benchmarks.processes import seconds
 from benchmarks.rows import QUESTION, make_table, stand_in
 
 TEXT = """\
-A Dask scheduler and two workers on this machine, each with one thread or with four, and one stand-in that
-takes 50 ms; rows a second from the start of `ore` to its end. The other is twice what one run of `--rows`
-on this machine does, with as many jobs as a worker has threads. The workers, the scheduler and `ore`
-share the processors: with four threads these are the limit, and on machines of their own they are not."""
+A Dask scheduler and two workers on this machine, each with one thread or with four, and one stand-in for
+a server that takes 50 ms. The figures are rows a second, from the start of `ore` to its end. The other is
+twice what one run of `--rows` does on this machine, with as many jobs as a worker has threads. The
+workers, the scheduler and `ore` share the processors. With four threads, the processors are the limit; on
+machines of their own, they are not."""
 _PATIENCE = 60.0
 
 
