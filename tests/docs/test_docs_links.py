@@ -151,3 +151,11 @@ def test_the_architecture_names_every_module():
         folder = f"{path.parent.relative_to(ROOT)}/"
         named = folder in packages or any(fnmatch(path.name, pattern) for pattern in patterns)
         assert named, path.relative_to(ROOT)
+
+
+def test_the_architecture_names_only_what_the_code_has():
+    """A name that begins with a line below is nobody's but the code's."""
+    named = [each for each in pages()["docs/architecture.md"].spans if re.fullmatch(r"_\w+", each)]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "ore").rglob("*.py"))
+    known = set(re.findall(r"\b_\w+", code))
+    assert named and set(named) <= known
