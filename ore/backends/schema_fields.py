@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+_MEANT = {kind: kind for kind in _TYPES} | {"string": "str", "integer": "int", "boolean": "bool"}
+"""What nobody would describe a field with, and the type that is meant; ``number`` may be of a house."""
 _FIELD = re.compile(rf"([^\W\d][\w-]*)(?:\s+({'|'.join(_TYPES)}))?\s*(?::\s*(.*))?")
 
 
@@ -31,6 +33,11 @@ def parse_fields(text: str) -> dict[str, Any]:
         name, kind, about = found.groups()
         if name in properties:
             raise ValueError(f"the field '{name}' stands there twice")
+        if kind is None and about in _MEANT:
+            raise ValueError(
+                f"'{part}' has its type after a colon, where a description goes: write "
+                f"'{name} {_MEANT[about]}'"
+            )
         properties[name] = {"type": _TYPES[kind or "str"]}
         if about:
             properties[name]["description"] = about

@@ -204,6 +204,14 @@ def test_a_file_wins_over_the_short_form(tmp_path, monkeypatch):
     [
         ("name, age integer", "'age integer' is not NAME, NAME TYPE (str, int, float, bool) or "),
         ("name, 5", "'5' is not NAME"),
+        (
+            "name: str, age: int",
+            "'name: str' has its type after a colon, where a description goes: write 'name str'",
+        ),
+        (
+            "name, age: integer",
+            "'age: integer' has its type after a colon, where a description goes: write 'age int'",
+        ),
         ("name, name int", "the field 'name' stands there twice"),
         ("person", "one name may be anything"),
         (",", "one name may be anything"),
