@@ -52,7 +52,7 @@ def refusal_error(body: bytes, remedy: str = OTHER_MODEL) -> BackendError:
     return error
 
 
-def system_refused_error(said: str, *, has_given_template: bool = False) -> TurnRefusedError:
+def system_refused_error(said: str, *, has_given_template: bool) -> TurnRefusedError:
     """Return the error for a template that takes the messages without the system messages only.
 
     Args:

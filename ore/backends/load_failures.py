@@ -164,9 +164,7 @@ def out_of_time(ended: str) -> str:
     return f"the system lets a process compute for {limit:,} seconds: raise the limit (ulimit -t)"
 
 
-def endless_load_error(
-    path: Path, *, has_given_template: bool = False, is_late: bool = False
-) -> BackendError:
+def endless_load_error(path: Path, *, has_given_template: bool, is_late: bool) -> BackendError:
     """Return the error for a model with which the engine does not come to an end.
 
     ``is_late`` is that its time is over: it may have waited for the disk, and computed nothing.

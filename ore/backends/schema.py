@@ -166,7 +166,7 @@ def _more_room(metadata: Mapping[str, Any], longer: str) -> str:
     return _ROOM if window and ends_answer(window, read, written) else longer
 
 
-def _mismatch(reason: str, text: str, also: str = "") -> SchemaMismatchError:
+def _mismatch(reason: str, text: str, also: str) -> SchemaMismatchError:
     return SchemaMismatchError(
         f"The answer does not fit the schema ({reason}), so nothing of it was kept: ask again, or "
         f"change the schema{also}. The answer was:\n{text}",

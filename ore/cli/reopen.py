@@ -17,7 +17,7 @@ def reopening(
     options: Options,
     console: Console,
     connect: Callable[..., Backend],
-    others: Sequence[str] | None = (),
+    others: Sequence[str] | None,
     *,
     shows_waiting: bool = True,
 ) -> Reopening:

@@ -188,7 +188,7 @@ def joined_sources(groups: object, messages: Sequence[Sourced]) -> list[list[str
     return [sources for sources in joined if len(sources) > 1]
 
 
-def joined_sentence(joined: Sequence[Sequence[str]], *, always: bool = False) -> str:
+def joined_sentence(joined: Sequence[Sequence[str]], *, always: bool) -> str:
     """Return the sentence that messages were ``joined``, by their sources, and why.
 
     Args:

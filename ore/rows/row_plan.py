@@ -51,9 +51,7 @@ class RowsPlan:
         return {"plan_version": PLAN_VERSION, **vars(self), "first": first}
 
 
-def plan_rows(
-    table: Table, asking: Asking, rows: int, told: Callable[[int], None] = lambda done: None
-) -> RowsPlan:
+def plan_rows(table: Table, asking: Asking, rows: int, told: Callable[[int], None]) -> RowsPlan:
     """Return the plan of the rows of a table; nothing is asked of a model.
 
     Args:
