@@ -56,12 +56,16 @@ class Choice(NamedTuple):
     deadline: float | None = None
 
 
+def nobody(told: str) -> None:
+    """Tell nobody: a library, and a worker of a cluster, have no stream to write to."""
+
+
 def open_backend(
     wanted: Choice,
     environ: Mapping[str, str],
-    env_files: Mapping[str, str],
-    notice: Callable[[str], None],
-    warning: Callable[[str], None],
+    env_files: Mapping[str, str] = {},
+    notice: Callable[[str], None] = nobody,
+    warning: Callable[[str], None] = nobody,
 ) -> Backend:
     """Return the backend that the user and the environment ask for.
 

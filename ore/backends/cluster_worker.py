@@ -71,7 +71,7 @@ def take(
 def _backend(where: Where, model: str | None) -> Backend:
     kind, host = where
     choice = Choice(backend=kind or "ollama", model=model, host=host)
-    return open_backend(choice, os.environ, {}, _nobody, _nobody)
+    return open_backend(choice, os.environ)
 
 
 @lru_cache(maxsize=8)
@@ -95,7 +95,3 @@ class _Value:
 
 def _frozen(settings: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple((name, _Value(value)) for name, value in sorted(settings.items()))
-
-
-def _nobody(told: str) -> None:
-    """Tell nobody: a worker has no user."""

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from ore.backends import Backend
-from ore.backends.choice import Choice, model_of, open_backend
+from ore.backends.choice import Choice, model_of, nobody, open_backend
 from ore.backends.model_options import checked_seconds
 from ore.backends.schema import SchemaReasoner
 from ore.backends.settings import Settings
@@ -102,7 +102,7 @@ def backend(
     choice = Choice(
         backend=kind, model=None, host=host, seconds=checked_seconds("timeout", timeout)
     )
-    return open_backend(choice, os.environ, {}, _nobody, _nobody)
+    return open_backend(choice, os.environ)
 
 
 def reasoner_with(
@@ -120,7 +120,7 @@ def reasoner_with(
         OreError: What ``reasoner`` raises.
     """
     choice = Choice(backend=kind, model=model, host=host)
-    chosen = open_backend(choice, os.environ, {}, _nobody, settings.on_warning or _nobody)
+    chosen = open_backend(choice, os.environ, warning=settings.on_warning or nobody)
     model_id, pin = model_of(chosen, model, os.environ)
     if pin is not None:
         chosen.check_digest(model_id, pin)
@@ -156,7 +156,3 @@ def _words(choices: Sequence[str] | None, format: Mapping[str, Any] | None) -> A
 def _choosing() -> Any:
     """Return the module that makes a reasoner choose; it stands above this one, and few need it."""
     return import_module("ore.glass.choosing")
-
-
-def _nobody(told: str) -> None:
-    """Tell nobody: a library writes to no stream."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from ore.artifact.canonical import text_digest
 from ore.backends import Backend
-from ore.backends.choice import Choice, open_backend
+from ore.backends.choice import Choice, nobody, open_backend
 from ore.backends.model_options import as_pairs, checked_seconds, parse_options
 from ore.backends.settings import Settings
 from ore.errors import ArtifactError, CapabilityError, CheckFailedError, OreError, UsageError
@@ -67,11 +67,7 @@ class Opened:
 
 
 def _connect(wanted: Choice) -> Backend:
-    return open_backend(wanted, os.environ, {}, _nobody, _nobody)
-
-
-def _nobody(told: str) -> None:
-    """Tell nobody."""
+    return open_backend(wanted, os.environ)
 
 
 def _unseen(phase: Callable[[], str]) -> AbstractContextManager[None]:
@@ -120,7 +116,7 @@ class Reopening(Closing):
         strict_context: bool = False,
         chat_template: str | None = None,
         others: Iterable[ExecutionArtifact | Path | str] | None = (),
-        notice: Callable[[str], None] = _nobody,
+        notice: Callable[[str], None] = nobody,
         waiting: Callable[[Callable[[], str]], AbstractContextManager[None]] = _unseen,
         connect: Callable[[Choice], Backend] | None = None,
     ) -> None:
