@@ -248,10 +248,7 @@ def _checked_output(options: Options, console: Console, log: RunLog | None) -> S
 
 def _reasoner(backend: Backend, model_id: str, asked: Asked, options: Options) -> Reasoner:
     """Return the backend's reasoner; with a schema, one that lets only fitting answers through."""
-    if asked.settings.choices is None:
-        reasoner = backend.reasoner(model_id, asked.settings)
-    else:
-        reasoner = reasoner_of(backend, model_id, asked.settings)
+    reasoner = reasoner_of(backend, model_id, asked.settings)
     if options.join_messages == "always":
         reasoner = JoiningReasoner(reasoner)
     if asked.settings.format is not None:
