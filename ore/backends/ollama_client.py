@@ -125,8 +125,8 @@ class OllamaClient:
     def default_model(self, seconds: float = QUESTION_SECONDS) -> str | None:
         """Return the model to use when none is named: ``choose_default``'s that answers prompts."""
         ends, known = self._deadline(seconds), self._named(seconds)
-        if is_preferred(choose_default(known) or ""):  # it nearly always answers prompts
-            seconds = KNOWN_SECONDS
+        is_known = is_preferred(choose_default(known) or "")  # it nearly always answers prompts
+        seconds = KNOWN_SECONDS if is_known else seconds
         return ollama_models.default_of(known, self._shows(ends.within(seconds).seconds))
 
     def described(self, seconds: float = QUESTION_SECONDS, whole: bool = False) -> list[Model]:
@@ -165,10 +165,10 @@ class OllamaClient:
     def window(self, model: str, *, num_ctx: int | None, size: int, seconds: float) -> int | None:
         """Return the context window, in tokens, that ``model`` answers with, or None.
 
-        It is ``num_ctx`` if the request set that, else what ``/api/ps`` reports. What the server
-        makes of it is asked of ``/api/show``, where the request set it or the prompt is large
-        (``size``, in tokens: what was counted, or its bytes): see ``given_window``. That is asked
-        once of a loaded model and its digest. What is not known after ``seconds`` is left out.
+        It is ``num_ctx`` if the request set that, else what ``/api/ps`` reports. What the server makes
+        of it (see ``given_window``) is asked of ``/api/show``, once of a loaded digest, where the
+        request set it or the prompt is large (``size``, in tokens: what was counted, or its bytes).
+        What is not known after ``seconds`` is left out.
         """
         size = max(size, _LARGE + 1) if self.asks_once else size
         return self._once((model, num_ctx), lambda: self._window(model, num_ctx, size, seconds))
@@ -239,16 +239,14 @@ class OllamaClient:
 
     def _entries(self, value: dict[str, Any]) -> list[dict[str, Any]]:
         models = value.get("models")
-        if models is None:  # what an empty list becomes on its way through some servers
-            return []
+        models = [] if models is None else models  # on its way through some servers it becomes null
         if not isinstance(models, list) or not all(isinstance(entry, dict) for entry in models):
             raise failures.protocol_error(self.host, "it gives no list of models", OLLAMA)
         try:
             listed = checked_models(models)
         except ValueError as exc:
             raise failures.protocol_error(self.host, str(exc), OLLAMA) from exc
-        named = ((entry, (entry.get("name"), entry.get("model"))) for entry in listed)
-        return [entry for entry, names in named if all(map(can_be_sent, names))]
+        return [each for each in listed if all(map(can_be_sent, map(each.get, ("name", "model"))))]
 
     def _parts(
         self, request: Request, begin: Callable[[Client], Iterator[Any]]
