@@ -31,6 +31,7 @@ from ore.backends.server_words import (
     OF_BOTH,
     OF_ONE_TURN,
     TOO_LONG,
+    error_in,
     error_words,
     innermost,
     loads,
@@ -63,9 +64,9 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _BUSY = (429, 503, 529)  # the last is Anthropic's
 
 
-def check_reported(host: Host, model: str, body: bytes) -> None:
-    """Raise what the body of a status of 200 reports: LM Studio answers so where it knows no question."""
-    if words := error_words(body):
+def check_reported(host: Host, model: str, value: object) -> None:
+    """Raise what the JSON of a status of 200 reports: LM Studio answers so where it knows no question."""
+    if words := error_in(value):
         raise reported_error(host, model, words, OLLAMA)
 
 

@@ -114,7 +114,11 @@ NO_MEMORY = r"system memory|out.of.memory|insufficient memory"
 
 def error_words(body: bytes) -> str:
     """Return the error that a JSON object of Ollama's, or a registry's, reports, or nothing."""
-    value = loads(body)
+    return error_in(loads(body))
+
+
+def error_in(value: Any) -> str:
+    """Return what ``error_words`` does of a body whose JSON was read already."""
     error = value.get("error") or value.get("errors") if isinstance(value, dict) else None
     return error if isinstance(error, str) else json.dumps(error) if error else ""
 

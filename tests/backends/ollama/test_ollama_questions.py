@@ -110,6 +110,14 @@ def test_a_server_that_reports_an_error_with_status_200_is_told_in_its_words(end
     assert said in str(caught.value) and not isinstance(caught.value, IncompleteAnswerError)
 
 
+def test_an_error_with_status_200_that_repeats_the_key_does_not_show_it(monkeypatch):
+    monkeypatch.setenv("OLLAMA_API_KEY", "sk-secret-of-mine")
+    body = http(json.dumps({"error": "Bearer sk-secret-of-mine is not known"}).encode())
+    with one_answer(body) as (host, _), pytest.raises(BackendError) as caught:
+        OllamaClient(host).names()
+    assert "[the key] is not known" in str(caught.value)
+
+
 @pytest.mark.parametrize("scenario", ["tags-empty", "tags-null"])
 def test_a_server_without_models_has_no_names(scenario):
     with FakeOllama(scenario=scenario) as server:
