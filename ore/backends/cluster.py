@@ -22,7 +22,7 @@ from ore.backends.settings import Settings
 from ore.backends.turn_errors import NothingAnswersError
 from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError, OreError
 from ore.files.bounded import START_SECONDS
-from ore.files.extras import install_command
+from ore.files.extras import install_command, runs_nowhere
 from ore.files.in_time import OutOfTime
 from ore.files.neutral import brief, one_line
 from ore.reasoner import Reasoner
@@ -252,6 +252,8 @@ def _linked(address: str) -> ClusterLink:
     except (LostCall, OutOfTime) as exc:
         link.close()
         link.check_threads()
+        if text := runs_nowhere(str(exc)):
+            raise BackendError(text) from exc
         raise ExtraNotInstalledError(
             f"The package 'distributed' can't be loaded ({shorten(str(exc))}): correct Dask's "
             f"configuration where it is that, or {install_command('dask', again=True)}",

@@ -237,6 +237,7 @@ def test_a_package_that_fails_costs_the_variables_of_a_file_and_no_command(tmp_p
         ("openai", "openai", ()),
         ("jsonschema", "ollama", ("--schema", "a")),
         ("xllamacpp", "embedded", ()),
+        ("distributed", "cluster", ()),
     ],
 )
 def test_a_library_on_a_disk_that_lets_nothing_run_is_no_want_of_memory(
@@ -258,6 +259,10 @@ def test_a_library_on_a_disk_that_lets_nothing_run_is_no_want_of_memory(
     flags = ("--backend", backend, "-m", "x", "--host", "127.0.0.1:1", "Hi", *flags)
     if backend == "embedded":
         flags = ("-m", str(model), "Hi")
+    elif backend == "cluster":
+        table = tmp_path_factory.mktemp("table") / "t.csv"
+        table.write_text("q\nHi\n")
+        flags = ("--scheduler", "tcp://127.0.0.1:1", "--rows", str(table), "{{q}}")
     ask = f"""
 import runpy, sys
 open({str(made)!r}, "w").write({raised!r})
