@@ -82,16 +82,16 @@ class _Seen:
     """What was looked at in all folders that are named: how many files, and bytes that are no text.
 
     Attributes:
-        untold: Of how many folders is not told what was read.
+        untold: Of how many folders is not told that something was left out.
     """
 
     def __init__(self) -> None:
         self._files = self._in_vain = self._told = self.untold = 0
 
-    def tell(self, text: str, notice: Callable[[str], None]) -> None:
-        """Tell what was read of a folder, unless that was told of many."""
+    def tell(self, text: str, left_out: str, notice: Callable[[str], None]) -> None:
+        """Tell what was read of a folder, and left out, unless that was told of many."""
         if self._told == _MOST_TOLD:
-            self.untold += 1
+            self.untold += bool(left_out)
             return
         self._told += 1
         notice(text)
@@ -129,7 +129,8 @@ def _read_folder(folder: str, notice: Callable[[str], None], seen: _Seen) -> lis
         why = f": {said}" if said else ""
         raise FileAccessError(f"{shown} has no text file to read{why}. Name another.", folder)
     files = "1 file is" if len(read) == 1 else f"{len(read):,} files are"
-    seen.tell(f"The folder {shown}: {files} read{f'; left out: {said}' if said else ''}.", notice)
+    left = f"; left out: {said}" if said else ""
+    seen.tell(f"The folder {shown}: {files} read{left}.", left, notice)
     return read
 
 
