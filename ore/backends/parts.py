@@ -53,6 +53,12 @@ class Parts:
                 os.write(self._notes, b"%d %d\n" % (first, end))
                 self._add(first, end)
 
+    def forget(self) -> None:
+        """Note that nothing is there."""
+        with self._lock:
+            os.ftruncate(self._notes, 0)
+            self._ranges.clear()
+
     @property
     def begun(self) -> int:
         """How many bytes are there from the beginning, without a gap."""
