@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
@@ -43,6 +43,9 @@ if TYPE_CHECKING:  # importing them is import_ollama's: where they are missing, 
 _NO_KEY = "none"  # the package reads a key of its own where it is given none; it is not sent
 _KEEP_SECONDS = 1.0
 """How long an idle connection is kept: less than servers and proxies wait before they close it."""
+_OF_EVENTS = replace(
+    OLLAMA, check="a server of the OpenAI protocol is asked with `backend='openai'`"
+)
 
 
 @dataclass
@@ -292,6 +295,8 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
         return refusals.reported_error(host, request.model, text, OLLAMA, strict=request.strict)
     if lines is not None and not lines.whole and lines.last.lstrip().startswith(b"{"):
         return failures.broken_off_error(host, "in the middle of a line")
+    if lines is not None and lines.last.startswith(b"data:"):  # llama.cpp's, at Ollama's address
+        return failures.protocol_error(host, "it sends a stream of events", _OF_EVENTS)
     return failures.protocol_error(host, why, OLLAMA)
 
 

@@ -118,6 +118,13 @@ def test_an_error_with_status_200_that_repeats_the_key_does_not_show_it(monkeypa
     assert "[the key] is not known" in str(caught.value)
 
 
+def test_a_server_of_the_openai_protocol_that_knows_the_address_of_a_turn_is_told_as_one():
+    event = b'data: {"object":"chat.completion.chunk","choices":[]}\n\n'  # llama.cpp's
+    said = "not as Ollama does .it sends a stream of events.: .*with `backend='openai'`"
+    with one_answer(http(event)) as (host, _), pytest.raises(BackendError, match=said):
+        AyaReasoner("m", host).reason([Message("user", "Hi")])
+
+
 @pytest.mark.parametrize("scenario", ["tags-empty", "tags-null"])
 def test_a_server_without_models_has_no_names(scenario):
     with FakeOllama(scenario=scenario) as server:
