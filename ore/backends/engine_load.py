@@ -314,7 +314,6 @@ def _check_engine() -> str:
 
 
 def _check_answers(path: Path, head: dict[str, Any]) -> None:
-    """Refuse a model that turns text into numbers and writes none."""
-    if not gguf.writes_text(head):
-        text = f"{path} is a model for embeddings and writes no text: use another model."
-        raise CapabilityError(text)
+    """Refuse what writes no text, as a model that turns it into numbers."""
+    if why := gguf.why_silent(head):
+        raise CapabilityError(f"{path} {why}: use another model.")

@@ -65,6 +65,14 @@ _FILE_TYPES = {
     **{36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4"},
 }
 """What llama.cpp calls the numbers of ``general.file_type``."""
+_PIECES = {
+    "mmproj": "is the part of a model that takes in images or sound",
+    "adapter": "is an adapter, which changes a model and is none",
+    "imatrix": "says how a model's numbers are rounded, and is none",
+}
+"""What a file is that is no model, by its ``general.type``."""
+_ENCODES = "reads a prompt with an encoder, which the embedded engine does not run"
+_EMBEDS = "is a model for embeddings and writes no text"
 
 
 def check_kind(path: Path) -> None:
@@ -213,10 +221,17 @@ def architecture_value(head: dict[str, Any], name: str) -> Any:
     return head.get(f"{head.get('general.architecture')}.{name}")
 
 
-def writes_text(head: dict[str, Any]) -> bool:
-    """Whether a model answers prompts; one for embeddings turns text into numbers only."""
+def why_silent(head: dict[str, Any]) -> str:
+    """Return why a file answers no prompts, in words that go behind its name; empty where it does."""
+    architecture = head.get("general.architecture")
+    kind = "mmproj" if architecture == "clip" else head.get("general.type")
+    return _PIECES.get(str(kind), "") or _ENCODES * (architecture == "t5") or _EMBEDS * embeds(head)
+
+
+def embeds(head: dict[str, Any]) -> bool:
+    """Whether a model turns text into numbers only."""
     is_causal = architecture_value(head, "attention.causal") is not False
-    return is_causal and not above_zero(architecture_value(head, "pooling_type"))
+    return not is_causal or bool(above_zero(architecture_value(head, "pooling_type")))
 
 
 def described(name: str, path: Path) -> Model:
@@ -226,13 +241,15 @@ def described(name: str, path: Path) -> Model:
         size = sum(part.stat().st_size for part in parts_of(path))
     except (OSError, OreError):
         return Model(name)
+    why = "" if embeds(head) else why_silent(head)
     return Model(
         name,
         size,
         word(head.get("general.size_label")),
         quantization(head),
         window_of(head),
-        ("completion",) if writes_text(head) else ("embedding",),
+        ("embedding",) if embeds(head) else ("completion",) * (not why),
+        problem=f"{name} {why}, and can't be asked." if why else None,
     )
 
 

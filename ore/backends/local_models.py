@@ -252,7 +252,7 @@ def default(there: Sequence[str] | None = None) -> str | None:
         for name in (*_preferred(there), *pinned, *there):
             with suppress(OreError):
                 found = _located(name, files)
-                if gguf.writes_text(gguf.read_head(found.path)):
+                if not gguf.why_silent(gguf.read_head(found.path)):
                     if name not in weights.PINNED:
                         check_unmended(found)
                     return name

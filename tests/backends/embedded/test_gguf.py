@@ -173,6 +173,28 @@ def test_a_model_for_embeddings_is_never_the_default(tmp_path, monkeypatch):
     assert EmbeddedBackend("a").default_model() == "a"
 
 
+PIECES = {
+    "clip": ({"general.architecture": "clip"}, "is the part of a model that takes in images"),
+    "mmproj": ({"general.type": "mmproj"}, "is the part of a model that takes in images"),
+    "adapter": ({"general.type": "adapter"}, "is an adapter, which changes a model"),
+    "imatrix": ({"general.type": "imatrix"}, "says how a model's numbers are rounded"),
+    "t5": ({"general.architecture": "t5"}, "reads a prompt with an encoder"),
+}
+
+
+@pytest.mark.parametrize("keys, said", PIECES.values(), ids=PIECES)
+def test_what_is_beside_a_model_in_that_format_is_never_the_default_and_says_what_it_is(
+    tmp_path, monkeypatch, keys, said
+):
+    monkeypatch.setenv("ORE_MODEL_DIR", str(tmp_path))
+    keys = {"general.architecture": "llama", **keys}
+    data = head(*(entry(name, value) for name, value in keys.items()))
+    (tmp_path / "a.gguf").write_bytes(data)
+    assert EmbeddedBackend().default_model() is None
+    (listed,) = EmbeddedBackend().described()
+    assert not listed.can_answer and f"a {said}" in listed.problem
+
+
 def test_a_folder_of_many_models_that_write_no_text_is_looked_through_once(tmp_path, monkeypatch):
     monkeypatch.setenv("ORE_MODEL_DIR", str(tmp_path))
     data = head(ARCHITECTURE, key("llama.pooling_type", 4, struct.pack("<I", 1)))

@@ -406,10 +406,18 @@ def test_each_kind_of_failure_to_load_has_its_sentence(tmp_path, data, said, cap
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("name, value", [("pooling_type", 1), ("attention.causal", False)])
-def test_a_model_for_embeddings_is_refused(tmp_path, name, value):
-    path = write_model(tmp_path / "m.gguf", **{f"llama__{name.replace('.', '__')}": value})
-    with pytest.raises(CapabilityError, match="is a model for embeddings and writes no text"):
+@pytest.mark.parametrize(
+    "keys, said",
+    [
+        ({"llama__pooling_type": 1}, "is a model for embeddings and writes no text"),
+        ({"llama__attention__causal": False}, "is a model for embeddings and writes no text"),
+        ({"general__type": "mmproj"}, "is the part of a model that takes in images or sound"),
+        ({"general__architecture": "t5"}, "reads a prompt with an encoder"),
+    ],
+)
+def test_what_writes_no_text_is_refused(tmp_path, keys, said):
+    path = write_model(tmp_path / "m.gguf", **keys)
+    with pytest.raises(CapabilityError, match=f"m.gguf {said}.*: use another model"):
         ask(path)
 
 
