@@ -96,8 +96,10 @@ def _require_columns(
             f"`values=` gives {quoted(twice)}, and so does {table.shown}: leave one out."
         )
     if missing := template.missing(there):
+        is_joined = table.format == "csv" and any(set(";\t") & set(each) for each in table.columns)
+        commas = "; a CSV file has commas between its cells" if is_joined else ""
         raise UsageError(
-            f"{table.shown} has no column {quoted(missing)}: it has {quoted(table.columns)}."
+            f"{table.shown} has no column {quoted(missing)}: it has {quoted(table.columns)}{commas}."
         )
     if key is not None and key not in table.columns:
         raise UsageError(

@@ -61,8 +61,8 @@ def _pair(row: Row, there: Row | None, table: Table, key: str | None) -> Row:
     if EXPECTED not in there.values:
         if table.format != "jsonl":
             raise UsageError(
-                f"{table.shown} has no column '{EXPECTED}': name the one so that says what each "
-                f"answer is to be."
+                f"{table.shown} has no column '{EXPECTED}': give that name to the column that "
+                f"says what each answer should be."
             )
         return replace(row, problem=f"{table.shown} has no '{EXPECTED}' in line {there.line}")
     if key is not None and key in there.values and there.values[key] != row.values.get(key):

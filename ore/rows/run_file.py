@@ -35,6 +35,7 @@ KEYS = (
 )
 """What may stand above the prompt."""
 
+_NO_PLACE = "it has none: write {{NAME}} where a value goes"
 _SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#![^\n]*(?:\n|\Z)")
 _OPENING = re.compile(rb"(?:\xef\xbb\xbf)?---\r?\n")
 # What would be read as a prompt, with its keys: a blank line or a comment above, a space behind the line.
@@ -132,7 +133,7 @@ class RunFile:
             advice = f"give {' and '.join(ways)}"
             if not missing:
                 names = [name for name in self.template.names if name != STDIN]
-                advice = f"its places are {quoted(names)}" if names else "it has none"
+                advice = f"its places are {quoted(names)}" if names else _NO_PLACE
             raise UsageError(f"{self.shown} has {' and '.join(problems)}: {advice}.")
 
 
@@ -158,8 +159,8 @@ def parse_run_file(data: bytes, path: str) -> RunFile:
             keys, _ = parse(above + head.decode("utf-8").replace("\r\n", "\n"))
         elif _NEARLY_OPENING.match(body, 0, HEAD_BYTES):
             raise ValueError(
-                "the line '---' above its keys is to be its first, or the one right below '#!', and "
-                "nothing else, not even a space"
+                "its keys must begin with a line '---': the first line, or the one right below '#!', "
+                "with nothing else on it, not even a space"
             )
     except ValueError as exc:
         raise UsageError(f"{shown} can't be run: {exc}.") from exc

@@ -276,7 +276,10 @@ def _checked_names(names: list[str], shown: str) -> list[str]:
 
 def _texts_of(text: str) -> dict[str, str]:
     """Return the values of an object as texts; what is none is written as JSON."""
-    found = strictjson.parse(text.encode("utf-8"), limit=LONGEST_ROW, most=MOST_VALUES)
+    try:
+        found = strictjson.parse(text.encode("utf-8"), limit=LONGEST_ROW, most=MOST_VALUES)
+    except ValueError as exc:  # of the one line, whose number in the table is told
+        raise ValueError(str(exc).replace(" at line 1, column", " at column")) from exc
     if not is_object(found):
         raise ValueError("it is JSON, but no object: write one with a value for each column")
     # Numbers stay as they are written: 1.10 is no 1.1, and -0 no 0.

@@ -166,7 +166,7 @@ def test_keys_are_not_sent_as_a_prompt_where_the_line_above_them_is_not_quite_ri
     text = f"{above}\nmodel: other\n---\nHello".replace("\n", end)
     if end == "\r" and "#!" in text:
         text = text.replace(end, "\n", 1)  # else all of it is the first line
-    with pytest.raises(UsageError, match="the line '---' above its keys is to be its first"):
+    with pytest.raises(UsageError, match="its keys must begin with a line '---': the first line"):
         read(text)
 
 
@@ -223,7 +223,7 @@ def test_all_places_without_a_value_and_all_values_without_a_place_are_named():
         file.check_values({"a": "", "b": ""}, stdin=False)
     with pytest.raises(UsageError, match="'stdin': give `values.'b'.` and `values.'stdin'.`."):
         file.check_values({"a": ""}, stdin=False)
-    with pytest.raises(UsageError, match="no place for 'x': it has none"):
+    with pytest.raises(UsageError, match="no place for 'x': it has none: write {{NAME}} where"):
         read("Hello").check_values({"x": ""}, stdin=True)
     read("Hello").check_values({}, stdin=True)
 

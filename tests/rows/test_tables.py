@@ -83,7 +83,12 @@ def test_the_columns_of_json_lines_are_those_of_all_rows():
         (b"a\nx\ry\n", "csv", 2, "a carriage return outside of quotes"),
         (b"[1]\n", "jsonl", 1, "JSON, but no object"),
         (b'{"a":1,"a":2}\n', "jsonl", 1, "the key 'a' twice"),
-        (b"{a}\n", "jsonl", 1, "it is not JSON"),
+        (
+            b"{a}\n",
+            "jsonl",
+            1,
+            "it is not JSON: expecting property name enclosed in double quotes at column 2",
+        ),
         (b'{"a":NaN}\n', "jsonl", 1, "NaN, which is not JSON"),
         (b"x\0\n", "text", 1, "a NUL"),
     ],
