@@ -95,7 +95,7 @@ def _rerun(artifact: ExecutionArtifact, source: str, options: Options, console: 
     rerun = find_model(artifact, f"The artifact {source}", wanted_of(options))
     left = not_repeated(
         artifact,
-        has_system=bool(options.persona or options.system or options.no_system),
+        has_system=options.system_flag is not None,
         has_template=bool(options.chat_template),
         options=_options_given(options),
     )
