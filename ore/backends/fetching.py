@@ -172,7 +172,8 @@ def _pip(pinned: PinnedFile) -> list[str]:
     if pip is not None and pip.origin is not None:
         folder = os.path.dirname(pip.origin)
         # One that is installed for a user alone is not found in isolation.
-        return [*isolated, *([folder] if folder.startswith(_users_packages()) else ["-m", "pip"])]
+        users = folder.startswith(os.path.join(site.getusersitepackages(), ""))
+        return [*isolated, *([folder] if users else ["-m", "pip"])]
     folders = [get_config_var("WHEEL_PKG_DIR")]  # where Debian and Fedora keep it
     ensurepip = find_spec("ensurepip")
     if ensurepip is not None and ensurepip.origin is not None:
@@ -181,10 +182,6 @@ def _pip(pinned: PinnedFile) -> list[str]:
         for wheel in Path(folder).glob("pip-*.whl"):  # it can be run as it is
             return [*isolated, str(wheel / "pip")]
     raise _not_fetched_error(pinned, _NO_PIP)
-
-
-def _users_packages() -> str:
-    return os.path.join(site.getusersitepackages(), "")
 
 
 def _largest(work: Path) -> int:
