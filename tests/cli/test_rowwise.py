@@ -151,7 +151,11 @@ def test_a_row_that_was_changed_is_asked_again_and_no_other(rows, server, folder
     "table, prompt, said",
     [
         ("city\n", "In {{town}}?", "table.csv has no column 'town': it has 'city'."),
-        ("town;city\n", "In {{town}}?", "it has 'town;city'; a CSV file has commas between its cells."),
+        (
+            "town;city\n",
+            "In {{town}}?",
+            "it has 'town;city'; a CSV file has commas between its cells.",
+        ),
         ("city,a\nx\ny\n", "{{city}}", "line 2: it has 1 cell, and the header 2\n  line 3: it has"),
         ("city\n \n", "{{city}}", "line 2: its prompt is blank"),
         ("city\nx\n", "In?", "The prompt has no place for a row"),

@@ -93,7 +93,9 @@ def test_one_text_is_no_list_of_its_letters(runs, number):
     artifact = ore.read_artifact("old/a.json")
     name, take = [*_wrongs(artifact)][number]
     for wrong in ["old", b"old", Path("old")]:
-        with pytest.raises(UsageError, match=f"^{name} must be a list: put brackets around what you gave"):
+        with pytest.raises(
+            UsageError, match=f"^{name} must be a list: put brackets around what you gave"
+        ):
             take(wrong)
 
 
