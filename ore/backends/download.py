@@ -54,7 +54,7 @@ class Download:
         self._gives_parts = False  # whether the server is known to
         self._is_in_trouble = False
         self._error: BaseException | None = None
-        self._lost: OSError | None = None  # what a disk says as a file is closed
+        self._lost: OSError | None = None  # what a disk says of bytes that it had taken
 
     def run(self, progress: Progress, look: Callable[[], None]) -> str:
         """Fetch what is missing; return the SHA-256 of the whole, which is on disk then.
@@ -70,7 +70,10 @@ class Download:
             self._begin()
             digest = self._hashed(source, progress, look)
             progress("writing to disk", self._layer.size, self._layer.size)
-            sync(source)
+            try:
+                sync(source)
+            except OSError as exc:
+                self._lost = exc
         finally:
             self._stopped.set()
             self._registry.stop()

@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -529,6 +530,18 @@ def test_what_a_disk_refuses_as_a_file_is_closed_is_an_error(
         file.write(b"lost")
     pull(name, nothing)  # and the registry is not said to have sent other bytes
     assert listed(root) == [name]
+
+
+def test_what_could_not_be_put_on_disk_is_fetched_again(root, registry, monkeypatch):
+    name, failing = registry.add("team/tiny:q4", WEIGHTS), OSError(errno.EIO, "Input/output error")
+    with monkeypatch.context() as patched, pytest.raises(FileAccessError, match="input/output err"):
+        patched.setattr("ore.backends.download.sync", Mock(side_effect=failing))
+        pull(name, nothing)
+    (part,) = (root / "blobs").glob("*.part")
+    with part.open("r+b") as file:
+        file.write(b"lost")
+    pull(name, nothing)
+    check_whole(root, name)
 
 
 def test_where_no_file_may_be_so_large_it_is_not_room_that_lacks(root, registry):
