@@ -72,6 +72,8 @@ _PIECES = {
 }
 """What a file is that is no model, by its ``general.type``."""
 _ENCODES = "reads a prompt with an encoder, which the embedded engine does not run"
+_DIFFUSES = "writes all words of an answer at once (diffusion), which the embedded engine does not"
+_DIFFUSION = "diffusion.shift_logits"
 _EMBEDS = "is a model for embeddings and writes no text"
 
 
@@ -225,13 +227,19 @@ def why_silent(head: dict[str, Any]) -> str:
     """Return why a file answers no prompts, in words that go behind its name; empty where it does."""
     architecture = head.get("general.architecture")
     kind = "mmproj" if architecture == "clip" else head.get("general.type")
-    return _PIECES.get(str(kind), "") or _ENCODES * (architecture == "t5") or _EMBEDS * embeds(head)
+    return (
+        _PIECES.get(str(kind), "")
+        or _ENCODES * (architecture == "t5")
+        or _DIFFUSES * (_DIFFUSION in head)
+        or _EMBEDS * embeds(head)
+    )
 
 
 def embeds(head: dict[str, Any]) -> bool:
     """Whether a model turns text into numbers only."""
     is_causal = architecture_value(head, "attention.causal") is not False
-    return not is_causal or bool(above_zero(architecture_value(head, "pooling_type")))
+    is_pooled = above_zero(architecture_value(head, "pooling_type")) is not None
+    return (not is_causal or is_pooled) and _DIFFUSION not in head
 
 
 def described(name: str, path: Path) -> Model:

@@ -178,6 +178,10 @@ PIECES = {
     "mmproj": ({"general.type": "mmproj"}, "is the part of a model that takes in images"),
     "adapter": ({"general.type": "adapter"}, "is an adapter, which changes a model"),
     "imatrix": ({"general.type": "imatrix"}, "says how a model's numbers are rounded"),
+    "diffusion": (
+        {"diffusion.shift_logits": False, "llama.attention.causal": False},
+        "writes all words of an answer at once",
+    ),
     "t5": ({"general.architecture": "t5"}, "reads a prompt with an encoder"),
 }
 
