@@ -17,8 +17,8 @@ _TELLING = 12
 _MOST_MISSED = 100
 """How many texts that are not there are looked for, each in the whole prompt."""
 _LONGEST_TOKEN = 4096  # bytes: what a server lists of thousands is kept
-_SWITCHES = {"/think", "/no_think"}
-"""Words that turn a model's thinking on or off: the templates that know them take them out of a text."""
+_SWITCHES = {"/think", "/no_think", "/system_override"}
+"""Words that steer a chat template, as to thinking: one that knows them takes them out of a text."""
 _SALTED, _MARK = re.compile(r"\[(0+):"), re.compile(r"\[0+:[0-9]+\]")
 
 
@@ -178,7 +178,7 @@ def missing_from(parts: Iterable[Part], texts: Sequence[str]) -> list[int]:
 
 
 def _without_switches(text: str) -> list[str]:
-    """Return the words of a text but for those that only turn the model's thinking on or off."""
+    """Return the words of a text but for those that only steer the chat template."""
     return [word for word in text.split() if word not in _SWITCHES]
 
 

@@ -127,7 +127,7 @@ def test_each_message_arrives_or_it_is_said_that_it_can_not(tmp_path, name):
 
 SWITCHED = (
     "{% for m in messages %}{{ m.role }}: {{ m.content.replace('/think', '')"
-    ".replace('/no_think', '') | trim }}\n{% endfor %}"
+    ".replace('/no_think', '').replace('/system_override', '') | trim }}\n{% endfor %}"
 )
 
 
@@ -136,6 +136,7 @@ SWITCHED = (
     [
         ("/no_think", "What is open today?"),
         ("You are a clerk.\n/no_think", "What is open today?"),
+        ("You are a clerk. /system_override", "What is open today?"),
         ("You are a clerk.", "Is it open, /think and say so?"),
     ],
 )
@@ -145,7 +146,7 @@ def test_a_switch_that_the_template_takes_out_is_no_message_that_is_left_out(
     messages = [Message("system", system), Message("user", prompt)]
     with closing(EmbeddedReasoner(model(tmp_path, SWITCHED))) as reasoner:
         reading = reasoner.reading(messages)
-    assert "think" not in reading.rendered and "open" in reading.rendered
+    assert "/" not in reading.rendered and "open" in reading.rendered
     assert "".join(part.text for part in reading.parts).endswith(reading.rendered)
 
 
