@@ -190,7 +190,7 @@ def folder_tool(root: Path, name: str) -> CommandTool:
         values = _parsed(data)
         made = _definition(values, root / name, data)
     except (ValueError, UsageError) as exc:
-        raise UsageError(f"{path} can't be used: {str(exc).rstrip('.')}.") from exc
+        raise UsageError(f"{path} has a mistake: {str(exc).rstrip('.')}.") from exc
     _digest(made)
     if made.name != name:
         raise UsageError(f"{path} is in the folder of another name: call one as the other.")
@@ -234,10 +234,10 @@ def _definition(values: Mapping[str, Any], folder: Path, data: bytes) -> Definit
     for key, value in values.items():
         if key not in KEYS:
             raise ValueError(f"{one_line(key[:60])!r} is no key of it: it has {', '.join(KEYS)}")
-        if not isinstance(value, KEYS[key]) or isinstance(value, bool):
-            raise ValueError(f"{key} is not of the right kind")
-        if isinstance(value, list) and not all(isinstance(each, str) for each in value):
-            raise ValueError(f"{key} must be a list of texts")
+        kinds = {"name": "a text", "description": "a text", "seconds": "a number"}
+        is_odd = isinstance(value, bool) or not isinstance(value, KEYS[key])
+        if is_odd or isinstance(value, list) and not all(isinstance(x, str) for x in value):
+            raise ValueError(f"{key} must be {kinds.get(key, 'a list of texts')}")
     for key in ("name", "description", "command"):
         if not values.get(key):
             raise ValueError(f"it has no {key}")
@@ -273,7 +273,7 @@ def _check_places(texts: Mapping[str, tuple[str, ...]]) -> None:
     if odd := [each[:60] for each in sorted(known) if not re.fullmatch(r"\w{1,64}", each)]:
         raise ValueError(f"the argument {odd[0]!r} must be of letters, digits and _, at most 64")
     if unknown := used - known:
-        raise ValueError(f"no argument is called {', '.join(sorted(unknown))}")
+        raise ValueError(f"its arguments have no {', '.join(map(repr, sorted(unknown)))}")
     if unused := known - used:
         raise ValueError(f"its command has no {{{{{'}}, {{'.join(sorted(unused))}}}}}")
 
