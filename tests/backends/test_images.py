@@ -57,13 +57,13 @@ def test_how_few_tokens_an_image_has_is_told_by_its_size(head):
     data = bytes.fromhex(head)
     cut = tuple(data[:length] for length in range(len(data) - 2))
     for images, tokens in (((data,), 300 * 200 // 2048), ((data, data), 58), ((JPEG,), 0)):
-        assert fewest_tokens([Message("user", "What?", images=images)]) == tokens
-    assert fewest_tokens([Message("user", "What?", images=cut)]) < 300 * 200 // 2048 * len(cut)
+        assert fewest_tokens([Message("user", "What?", images=images)], "m") == tokens
+    assert fewest_tokens([Message("user", "What?", images=cut)], "m") < 300 * 200 // 2048 * len(cut)
 
 
 def test_the_head_of_a_hostile_image_is_looked_at_for_a_moment():
     endless = b"\xff\xd8" + b"\xff\xff\0\0" * 5_000_000
-    assert fewest_tokens([Message("user", "What?", images=(endless,))]) == 0
+    assert fewest_tokens([Message("user", "What?", images=(endless,))], "m") == 0
 
 
 def seen(*args: str, capabilities=("completion", "vision")):

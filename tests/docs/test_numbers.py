@@ -121,7 +121,7 @@ PROMISED = {
         f"more than {ollama_client._LARGE} tokens",
     ],
     "repl": [
-        f"Of more than {editing._MOST_AHEAD:,} bytes",
+        f"If you type more than {editing._MOST_AHEAD:,} bytes",
         f"up to {asking.LONGEST_LINE // MIB} MiB, typed or piped",
         f"last {history.MOST_ENTRIES:,} entries, of up to {history.MOST_BYTES // KIB} KiB each",
         f"more than {markdown.MOST_CHARACTERS:,} characters, or {WORDS[markdown.MOST_SECONDS]} seconds",
