@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -94,7 +95,8 @@ class ContextSource:
         """
         options = self._options
         self._spent, self._before = self._before, 0.0
-        with apart():
+        runs_tools = self._tool is not None or options.route
+        with apart() if runs_tools else nullcontext():
             decision = self._route(prompt if typed is None else typed) if options.route else None
             skills = list(self._named)
             results = self._read_files() if options.is_repl else list(self._files)
@@ -103,7 +105,9 @@ class ContextSource:
             if decision is not None:
                 self._follow(decision, skills, results)
         chosen = [self._skills[each] for each in skills]
-        texts = self._read(lambda told: [skill_text(each, told) for each in chosen], _SKILLS)
+        texts = list[str]()
+        if chosen:
+            texts = self._read(lambda told: [skill_text(each, told) for each in chosen], _SKILLS)
         return Context(
             prompt,
             skill_context=texts or None,
