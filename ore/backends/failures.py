@@ -249,7 +249,7 @@ def ability_error(host: Host, model: str, ability: str) -> CapabilityError:
     return CapabilityError(sentence, host=host.url, setting={"thinking": "think"}.get(ability, ""))
 
 
-def without(key: str | None, error: OreError, behind: BaseException) -> OreError:
+def without(key: str | None, error: OreError, behind: BaseException | None = None) -> OreError:
     """Return an error without the key that its server was sent: some repeat it, in whatever they say.
 
     What is ``behind`` it is its cause where that is without the key as well: a traceback shows it.

@@ -234,7 +234,7 @@ class OllamaClient:
             raise failures.protocol_error(self.host, str(exc), OLLAMA) from exc
         if not isinstance(value, dict):
             raise failures.protocol_error(self.host, "its JSON is not an object", OLLAMA)
-        check_reported(self.host, model, value)
+        check_reported(self.host, model, value, question.key)
         return value
 
     def _entries(self, value: dict[str, Any]) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from ore.backends.failures import (
     answered_by_proxy,
     no_model_error,
     proxy_error,
+    without,
 )
 from ore.backends.http import shorten
 from ore.backends.model_names import shown_name
@@ -64,10 +65,14 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _BUSY = (429, 503, 529)  # the last is Anthropic's
 
 
-def check_reported(host: Host, model: str, value: object) -> None:
-    """Raise what the JSON of a status of 200 reports: LM Studio answers so where it knows no question."""
+def check_reported(host: Host, model: str, value: object, key: str) -> None:
+    """Raise what the JSON of a status of 200 reports: LM Studio answers so where it knows no question.
+
+    Args:
+        key: What was sent with the question, and is not shown.
+    """
     if words := error_in(value):
-        raise reported_error(host, model, words, OLLAMA)
+        raise without(key, reported_error(host, model, words, OLLAMA))
 
 
 def reported_error(

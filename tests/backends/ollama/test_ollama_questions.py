@@ -112,10 +112,12 @@ def test_a_server_that_reports_an_error_with_status_200_is_told_in_its_words(end
 
 def test_an_error_with_status_200_that_repeats_the_key_does_not_show_it(monkeypatch):
     monkeypatch.setenv("OLLAMA_API_KEY", "sk-secret-of-mine")
-    body = http(json.dumps({"error": "Bearer sk-secret-of-mine is not known"}).encode())
-    with one_answer(body) as (host, _), pytest.raises(BackendError) as caught:
-        OllamaClient(host).names()
-    assert "[the key] is not known" in str(caught.value)
+    escaped = "".join(f"\\u{ord(each):04x}" for each in "sk-secret-of-mine")
+    for said in ("sk-secret-of-mine", "sk-secret-of-…", f'{escaped}", "more": "{"x" * (1 << 17)}'):
+        body = http(f'{{"error": "Bearer {said}"}}'.encode())
+        with one_answer(body) as (host, _), pytest.raises(BackendError) as caught:
+            OllamaClient(host).names()
+        assert "Bearer [the key]" in str(caught.value)
 
 
 def test_a_server_of_the_openai_protocol_that_knows_the_address_of_a_turn_is_told_as_one():
