@@ -81,8 +81,9 @@ class Download:
             for each in self._workers:
                 each.join(max(until - time.monotonic(), 0.0))
             os.close(source)
+            if self._lost is not None:
+                self._parts.forget()  # nobody knows which of them the disk has
         if self._lost is not None:
-            self._parts.forget()  # nobody knows which of them the disk has
             raise self._lost
         return digest
 

@@ -532,6 +532,35 @@ def test_what_a_disk_refuses_as_a_file_is_closed_is_an_error(
     assert listed(root) == [name]
 
 
+def test_what_a_disk_lost_is_fetched_again_where_it_refused_more_before_a_file_was_closed(
+    root, registry, monkeypatch
+):
+    close, write, full = os.close, os.pwrite, OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    def closed(descriptor):
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        mode = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+        close(descriptor)
+        if path.endswith(".part") and mode == os.O_WRONLY:
+            raise full
+
+    def written(descriptor, data, at):
+        if at >= PART:
+            raise full
+        return write(descriptor, data, at)
+
+    name = registry.add("team/tiny:q4", WEIGHTS[: 2 * PART])
+    with monkeypatch.context() as patched, pytest.raises(FileAccessError, match="is full: free"):
+        patched.setattr(os, "close", closed)
+        patched.setattr(os, "pwrite", written)
+        pull(name, nothing)
+    (part,) = (root / "blobs").glob("*.part")
+    with part.open("r+b") as file:
+        file.write(b"lost")
+    pull(name, nothing)
+    assert listed(root) == [name]
+
+
 def test_what_could_not_be_put_on_disk_is_fetched_again(root, registry, monkeypatch):
     name, failing = registry.add("team/tiny:q4", WEIGHTS), OSError(errno.EIO, "Input/output error")
     with monkeypatch.context() as patched, pytest.raises(FileAccessError, match="input/output err"):
