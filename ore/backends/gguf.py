@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ore.backends import Model
+from ore.backends.model_names import shown_name
 from ore.errors import FileAccessError, OreError
 from ore.files import read_regular
 from ore.files.neutral import word
@@ -257,7 +258,7 @@ def described(name: str, path: Path) -> Model:
         quantization(head),
         window_of(head),
         ("embedding",) if embeds(head) else ("completion",) * (not why),
-        problem=f"{name} {why}, and can't be asked." if why else None,
+        problem=f"{shown_name(name)} {why}, and can't be asked." if why else None,
     )
 
 

@@ -193,10 +193,10 @@ def test_what_is_beside_a_model_in_that_format_is_never_the_default_and_says_wha
     monkeypatch.setenv("ORE_MODEL_DIR", str(tmp_path))
     keys = {"general.architecture": "llama", **keys}
     data = head(*(entry(name, value) for name, value in keys.items()))
-    (tmp_path / "a.gguf").write_bytes(data)
+    (tmp_path / "a\n`b()`.gguf").write_bytes(data)
     assert EmbeddedBackend().default_model() is None
     (listed,) = EmbeddedBackend().described()
-    assert not listed.can_answer and f"a {said}" in listed.problem
+    assert not listed.can_answer and f"a^J'b()' {said}" in listed.problem
 
 
 def test_a_folder_of_many_models_that_write_no_text_is_looked_through_once(tmp_path, monkeypatch):
