@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
@@ -24,6 +25,8 @@ FACTS = ("threads", "batch_threads", "batch", "quantization", "parameter_count",
 _WINDOW = "num_ctx"
 _MOST_CHARACTERS, _LONGEST_FACT = 1 << 16, 48
 _IN_FULL = " (`ORE.record()` lists all)"
+_LARGE = re.compile(r"-?\d(?:\.\d{1,20})?e\+\d\d", re.ASCII)
+"""How Ollama shows a number of seven digits and more, whole or not: ``1.234567e+06``."""
 
 
 def effective(
@@ -76,7 +79,7 @@ def parameters_of(modelfile: object) -> dict[str, Any]:
         if name not in OPTIONS:
             continue
         try:
-            value = OPTIONS[name][1](_unquoted(written.strip()))
+            value = OPTIONS[name][1](_unquoted(_digits(written.strip())))
         except (ValueError, KeyError):
             continue
         found[name] = [*found.get(name, []), value] if name == "stop" else value
@@ -116,6 +119,12 @@ def in_words(told: Mapping[str, Any]) -> str:
     return (
         f"In force: {', '.join(said)}{' and ' * bool(said and rest)}{rest}{_IN_FULL * bool(rest)}."
     )
+
+
+def _digits(text: str) -> str:
+    """Return a text; one that Ollama made of a large whole number, as its digits."""
+    is_whole = _LARGE.fullmatch(text) is not None and float(text).is_integer()
+    return str(int(float(text))) if is_whole else text
 
 
 def _unquoted(text: str) -> str:

@@ -17,6 +17,7 @@ from ore.backends.go_template import arriving, without_place
 from ore.backends.http import Deadline, shorten
 from ore.backends.joining import joined
 from ore.backends.look_ups import KNOWN_SECONDS, time_for
+from ore.backends.model_options import natural
 from ore.backends.window import find_model
 from ore.errors import BackendError, OreError
 from ore.files.neutral import word
@@ -36,8 +37,6 @@ _LEAST_TO_SEE = 2048
 
 _GIVEN_MORE = ("gptoss", "gpt-oss", "qwen3vl", "qwen3vlmoe")
 """Families that Ollama gives 8,192 tokens at least, where there is memory: ``scheduleRunner``."""
-
-_NUM_CTX = re.compile(r"^num_ctx\s+([1-9]\d{0,8})\s*$", re.MULTILINE)
 
 _WEIGHTS = re.compile(r"^FROM .*sha256[-:]([0-9a-f]{64})$", re.MULTILINE)
 
@@ -141,9 +140,9 @@ def prompt_facts(
     if shown is None:
         return {"window": window, "why": "The server does not say what it knows of the model."}
     template, parameters = _text(shown.get("template")), _text(shown.get("parameters"))
-    found = _NUM_CTX.search(parameters or "")
-    if found and not (window and is_set):  # another may have loaded the model with its own
-        window = int(found[1])
+    own = natural(parameters_of(parameters), "num_ctx")
+    if own and not (window and is_set):  # another may have loaded the model with its own
+        window = own
     has_neighbours = joined(messages)[1] is not None
     return {
         "window": given_window(window, shown) if window else None,

@@ -62,6 +62,8 @@ def test_the_nearest_to_the_user_is_in_force(layers, name, expected):
         ("temperature                    0.6", {"temperature": 0.6}),
         ('stop "a b"\nstop x\nstop "\\x41"', {"stop": ["a b", "x", "\\x41"]}),
         ("num_ctx 99999999999999999999999", {}),
+        ("seed 1.234567e+06\nnum_predict 1e+06", {"seed": 1234567, "num_predict": 1000000}),
+        ('num_ctx -1.5e+00\nseed 1e+99\nstop "1e+06"', {"stop": ["1e+06"]}),
         ("top_k 1\n" * 100_000, {"top_k": 1}),
     ],
 )

@@ -325,6 +325,7 @@ SMALL = {"model_info": {"general.architecture": "gpt2", "gpt2.context_length": 5
     "shown, loaded, flags, window",
     [
         (SHOWN, {}, [], 2048),
+        ({"parameters": "num_ctx    1.048576e+06"}, {}, [], 1048576),
         (SHOWN, {}, ["-o", "num_ctx=1024"], 1024),
         (SHOWN, {"llama3.2:latest": 4096}, [], 2048),
         (SHOWN, {"llama3.2:latest": 4096}, ["-o", "num_ctx=1024"], 1024),
