@@ -85,7 +85,8 @@ def _roles_where(condition: str) -> frozenset[str]:
     return frozenset(named) if named and is_plain else frozenset(ROLES)
 
 
-def _has_renderer(shown: Mapping[str, Any]) -> bool:
+def has_renderer(shown: Mapping[str, Any]) -> bool:
+    """Whether the server's own code writes a model's prompt, whatever its template is."""
     modelfile = shown.get("modelfile")
     named = isinstance(modelfile, str) and _RENDERER.search(modelfile) is not None
     return named or bool(shown.get("renderer"))
@@ -94,14 +95,14 @@ def _has_renderer(shown: Mapping[str, Any]) -> bool:
 def is_known_to_lose(shown: Mapping[str, Any]) -> bool:
     """Whether messages that are not joined may not arrive, by what ``/api/show`` says of a model."""
     template = shown.get("template")
-    if _has_renderer(shown):
+    if has_renderer(shown):
         return True
     return isinstance(template, str) and "{%" in template and roles_of(template) is None
 
 
 def without_place(shown: Mapping[str, Any], messages: Sequence[Message]) -> Message | None:
     """Return the first message whose role has no place in a model's template; None is not known."""
-    if _has_renderer(shown):
+    if has_renderer(shown):
         return None
     roles = roles_of(shown.get("template"))
     return next((each for each in messages if roles and each.role not in roles), None)

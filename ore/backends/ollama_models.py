@@ -13,7 +13,7 @@ from ore.backends import Model, choose_default
 from ore.backends.address import ollama_authorization, text_without_key
 from ore.backends.answer import COUNTS, count, known_count
 from ore.backends.effective import parameters_of, template_digest
-from ore.backends.go_template import arriving, without_place
+from ore.backends.go_template import arriving, has_renderer, without_place
 from ore.backends.http import Deadline, shorten
 from ore.backends.joining import joined
 from ore.backends.look_ups import KNOWN_SECONDS, time_for
@@ -163,7 +163,8 @@ def _notes(shown: Entry, messages: list[Message]) -> Iterator[str]:
         yield f"The model reads the system prompt of its Modelfile: {text!r}."
     if isinstance(own := shown.get("messages"), list) and own:
         yield f"The model reads messages of its Modelfile before these: {len(own)}."
-    if (template := _text(shown.get("template"))) is None or template.strip() == "{{ .Prompt }}":
+    template = _text(shown.get("template")) or ""
+    if template.strip() in ("", "{{ .Prompt }}") and not has_renderer(shown):
         yield (
             "The model has no chat template, as one that was not taught to chat has none: it is "
             "sent the text of the prompt alone."
