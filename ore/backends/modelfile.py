@@ -41,7 +41,7 @@ class Modelfile:
 
     Attributes:
         parameters: The options that it sets and the engine has, by name, with typed values.
-        template: Ollama's template, or None.
+        template: Ollama's template; None also where code of Ollama's own writes the prompt in its place.
         notes: What of it is not applied, in sentences.
     """
 
@@ -89,7 +89,8 @@ def read_modelfile(shelf: Shelf, name: ModelName, manifest: Manifest) -> Modelfi
         notes.append("its draft model is not used, which changes the speed and no answer")
     template = None
     try:
-        template = "".join(shelf.texts(name, manifest, "template")) or None
+        if not shelf.config(name, manifest).get("renderer"):
+            template = "".join(shelf.texts(name, manifest, "template")) or None
     except FileAccessError:
         notes.append("its template can't be read, and is not needed")
     said = (f"Of {name} as Ollama runs it: {'; '.join(notes)}.",) if notes else ()

@@ -51,6 +51,14 @@ def test_a_stop_that_is_none_is_not_applied(tmp_path, stop):
     assert found.parameters == {} and "does not apply stop" in found.notes[0]
 
 
+@pytest.mark.parametrize("config, said", [({}, 1), ({"renderer": "olmo3"}, 0)])
+def test_nothing_is_said_of_a_template_in_whose_place_code_of_ollama_s_writes(
+    tmp_path, config, said
+):
+    found = made(tmp_path, config=config, template="{{ .Prompt }}")
+    assert len(found.about_template("{{ 'You are a helpful assistant.' }}")) == said
+
+
 def test_a_name_of_a_parameter_is_shown_and_never_obeyed(tmp_path):
     (note,) = made(tmp_path, params={"\x1b[2J\n" + "x" * 500: 1}).notes
     assert note.isprintable() and len(note) < 400
