@@ -2,7 +2,8 @@
 
 Such a server joins system messages, and neighbours of one role, before its templates see them. What
 does not: its own code for some models (``RENDERER`` in a Modelfile), which may take the first system
-message alone, and servers that speak its protocol with templates of another language.
+message alone, what a model of its cloud runs with, whose template nobody shows, and servers that speak
+its protocol with templates of another language.
 """
 
 from __future__ import annotations
@@ -86,10 +87,10 @@ def _roles_where(condition: str) -> frozenset[str]:
 
 
 def has_renderer(shown: Mapping[str, Any]) -> bool:
-    """Whether the server's own code writes a model's prompt, whatever its template is."""
+    """Whether code writes a model's prompt, whatever its template is: the server's, or another machine's."""
     modelfile = shown.get("modelfile")
     named = isinstance(modelfile, str) and _RENDERER.search(modelfile) is not None
-    return named or bool(shown.get("renderer"))
+    return named or bool(shown.get("renderer") or shown.get("remote_host"))
 
 
 def is_known_to_lose(shown: Mapping[str, Any]) -> bool:

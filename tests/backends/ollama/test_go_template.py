@@ -102,6 +102,7 @@ JINJA = TEMPLATES["of another language"][0]
 LOSE = [
     ({"template": CHATML}, False),
     ({"template": CHATML, "renderer": "olmo3"}, True),
+    ({"template": "{{ .Prompt }}", "remote_host": "https://ollama.com:443"}, True),
     ({"template": CHATML, "modelfile": "FROM x\nRENDERER qwen3-coder\n"}, True),
     ({"template": CHATML, "modelfile": "FROM x\nSYSTEM a RENDERER b\n"}, False),
     ({"template": JINJA}, True),
@@ -163,6 +164,12 @@ def test_what_has_no_place_is_an_error_before_the_call():
         assert server.chats == []
 
 
+def test_a_model_of_the_cloud_is_asked_with_all_messages():
+    with FakeOllama() as server:
+        server.ollama.shown = {"template": "{{ .Prompt }}", "remote_host": "https://ollama.com:443"}
+        assert ask(server, [SYSTEM, SKILL, PROMPT]).metadata["joined"] == [[0, 1], [2]]
+
+
 @pytest.mark.parametrize("scenario", ["empty-500", "html-200", "not-http", "show-bare"])
 def test_a_server_that_does_not_say_its_template_gets_the_messages_as_they_are(scenario):
     with FakeOllama(scenario=scenario, on="/api/show") as server:
@@ -201,6 +208,7 @@ def test_the_plan_says_what_would_be_joined(writing, shown, flags, groups, parts
         ({"system": ["Be"], "messages": "x"}, ["--no-system"], ""),
         ({"template": "{{ .Prompt }}"}, ["--no-system"], "has no chat template"),
         ({"template": "{{ .Prompt }}", "modelfile": "RENDERER qwen3-vl-instruct\n"}, [], ""),
+        ({"template": "{{ .Prompt }}", "remote_host": "https://ollama.com:443"}, [], ""),
         ({"template": "{{ .Prompt }}"}, [], "has no place for a message of the role 'system'"),
     ],
 )
