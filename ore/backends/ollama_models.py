@@ -163,8 +163,8 @@ def _notes(shown: Entry, messages: list[Message]) -> Iterator[str]:
         yield f"The model reads the system prompt of its Modelfile: {text!r}."
     if isinstance(own := shown.get("messages"), list) and own:
         yield f"The model reads messages of its Modelfile before these: {len(own)}."
-    template = _text(shown.get("template")) or ""
-    if template.strip() in ("", "{{ .Prompt }}") and not has_renderer(shown):
+    template = _text(shown.get("template")) or ""  # Ollama always shows one, and other servers often none
+    if template.strip() == "{{ .Prompt }}" and not has_renderer(shown):
         yield (
             "The model has no chat template, as one that was not taught to chat has none: it is "
             "sent the text of the prompt alone."

@@ -207,6 +207,8 @@ def test_the_plan_says_what_would_be_joined(writing, shown, flags, groups, parts
         ({"system": "Be a pirate."}, [], ""),
         ({"system": ["Be"], "messages": "x"}, ["--no-system"], ""),
         ({"template": "{{ .Prompt }}"}, ["--no-system"], "has no chat template"),
+        ({"template": ""}, ["--no-system"], ""),
+        ({"template": None}, [], ""),
         ({"template": "{{ .Prompt }}", "modelfile": "RENDERER qwen3-vl-instruct\n"}, [], ""),
         ({"template": "{{ .Prompt }}", "remote_host": "https://ollama.com:443"}, [], ""),
         ({"template": "{{ .Prompt }}"}, [], "has no place for a message of the role 'system'"),
