@@ -29,6 +29,8 @@ _RENDERER = re.compile(r"^RENDERER ", re.MULTILINE)
 _FIELDS = {"System": "system", "Prompt": "user", "Response": "assistant"}
 """What a template without ``.Messages`` is given, one turn after the other."""
 _OPENS = ("if", "with", "range", "block", "define")
+_TAKES = re.compile(r"(?:else )?with\b|.*:=", re.DOTALL)
+"""How an action that opens a block begins where the block may write what stands in it, as ``.``."""
 
 
 def roles_of(template: object) -> frozenset[str] | None:
@@ -49,7 +51,7 @@ def roles_of(template: object) -> frozenset[str] | None:
             within[-1] = _roles_where(action) & within[-2]
         elif word == "end" and len(within) > 1:
             within.pop()
-        else:
+        if word not in (*_OPENS, "else", "end") or _TAKES.match(action):
             names = re.findall(r"\.(\w+)", action)
             found |= within[-1] if "Content" in names else frozenset()
             found |= {role for name, role in _FIELDS.items() if name in names}

@@ -26,6 +26,20 @@ TEMPLATES = {
         "{{ end }}<|assistant|>{{ .Response }}",
         ALL,
     ),
+    "what a block is opened with": (
+        "{{ with .System }}<|system|>{{ . }}{{ end }}{{- with .Prompt }}<|user|>{{ . }}{{ end }}",
+        ALL,
+    ),
+    "what a block is opened with, by a name": (
+        "{{ if $s := .System }}{{ $s }}{{ end }}{{ .Prompt }}",
+        ALL,
+    ),
+    "what a block for one role is opened with": (
+        '{{ range .Messages }}{{ if eq .Role "system" }}{{ with .Content }}{{ . }}{{ end }}'
+        '{{ else if eq .Role "user" }}{{ if .Content }}x{{ else with .Content }}{{ . }}{{ end }}'
+        "{{ end }}{{ end }}",
+        {"system", "user"},
+    ),
     "the system text with the last message": (
         "{{- range $i, $_ := .Messages }}{{- $last := eq (len (slice $.Messages $i)) 1 }}"
         '{{- if eq .Role "user" }}{{- if and $last $.System }}{{ $.System }}\n\n{{ end }}'
