@@ -67,25 +67,39 @@ class Download:
         """
         source = self._folder.open(self._file, os.O_RDWR)
         try:
-            self._begin()
-            digest = self._hashed(source, progress, look)
-            progress("writing to disk", self._layer.size, self._layer.size)
             try:
-                sync(source)
-            except OSError as exc:
-                self._lost = exc
+                self._begin()
+                digest = self._hashed(source, progress, look)
+                progress("writing to disk", self._layer.size, self._layer.size)
+            finally:
+                self._end()
+            self._put_on_disk(source)
+        except OSError:  # of a write: it may tell of bytes that the disk had taken before, and lost
+            self._put_on_disk(source)
+            raise
         finally:
-            self._stopped.set()
-            self._registry.stop()
-            until = time.monotonic() + _END_SECONDS  # for all of them: a server may be silent
-            for each in self._workers:
-                each.join(max(until - time.monotonic(), 0.0))
+            if self._lost is not None:
+                self._parts.forget()  # nobody knows which of them the disk has
             os.close(source)
             if self._lost is not None:
                 self._parts.forget()  # nobody knows which of them the disk has
         if self._lost is not None:
             raise self._lost
         return digest
+
+    def _end(self) -> None:
+        """Let the threads end."""
+        self._stopped.set()
+        self._registry.stop()
+        until = time.monotonic() + _END_SECONDS  # for all of them: a server may be silent
+        for each in self._workers:
+            each.join(max(until - time.monotonic(), 0.0))
+
+    def _put_on_disk(self, source: int) -> None:
+        try:
+            sync(source)
+        except OSError as exc:
+            self._lost = exc
 
     def _begin(self) -> None:
         """Let one thread more fetch parts; where the system gives none, fetch them in this one."""

@@ -573,6 +573,51 @@ def test_what_could_not_be_put_on_disk_is_fetched_again(root, registry, monkeypa
     check_whole(root, name)
 
 
+@pytest.mark.parametrize("then", ["sync", "close"])
+def test_what_was_lost_before_a_write_failed_is_fetched_again(root, registry, monkeypatch, then):
+    name, full = registry.add("team/tiny:q4", WEIGHTS), OSError(errno.ENOSPC, "No space left")
+    with monkeypatch.context() as patched, pytest.raises(FileAccessError, match="is full: free"):
+        lose_later(patched, full, at=2 * PART, tells_at=then)
+        pull(name, nothing)
+    pull(name, nothing)  # and the registry is not said to have sent other bytes
+    check_whole(root, name)
+
+
+def test_what_was_lost_where_a_pull_is_ended_is_fetched_again(root, registry, monkeypatch):
+    def end(step: str, done: int, _: int) -> None:
+        if done >= 4 * PART:
+            raise KeyboardInterrupt
+
+    name, full = registry.add("team/tiny:q4", WEIGHTS), OSError(errno.EDQUOT, "Quota exceeded")
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        lose_later(patched, full, at=len(WEIGHTS), tells_at="close")
+        pull(name, end)
+    pull(name, nothing)
+    check_whole(root, name)
+
+
+def lose_later(monkeypatch, failing: OSError, *, at: int, tells_at: str) -> None:
+    """A disk that takes bytes and loses them: it says so where they are ``at``, and ``tells_at``."""
+    write, close = os.pwrite, os.close
+
+    def taken(descriptor: int, data: bytes, offset: int) -> int:
+        if offset >= at:
+            raise failing
+        return write(descriptor, bytes(len(data)), offset)
+
+    def closed(descriptor: int) -> None:
+        writes = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        close(descriptor)
+        if tells_at == "close" and writes and path.endswith(".part"):
+            raise failing
+
+    monkeypatch.setattr(os, "pwrite", taken)
+    monkeypatch.setattr(os, "close", closed)
+    if tells_at == "sync":
+        monkeypatch.setattr(download, "sync", Mock(side_effect=failing))
+
+
 def test_where_no_file_may_be_so_large_it_is_not_room_that_lacks(root, registry):
     name, before = registry.add("team/tiny:q4", WEIGHTS), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (PART, before[1]))
