@@ -186,9 +186,12 @@ def _fetch_weights(
             return
 
     with closing(Parts(blobs, notes, layer.size)) as parts:
+        has_begun = parts.there > 0
         found = Download(registry, layer, blobs, file, parts).run(progress, look)
     if found != layer.hexadecimal:
         remove_files(blobs, file, notes)
+        if has_begun:  # it may be the disk that has lost some of it
+            raise failures.wrong_rest_error(layer.digest)
         raise failures.wrong_bytes_error(registry.name.host, layer.digest)
     try:
         _require_gguf(shelf.root / BLOBS / file, on_shelf.name)

@@ -163,3 +163,11 @@ def wrong_bytes_error(host: str, digest: str) -> BackendError:
         f"command again; if it stays so, fetch the model from another registry.",
         host=host,
     )
+
+
+def wrong_rest_error(digest: str) -> BackendError:
+    """What an earlier pull began does not have the hash that it is named by, now that all is there."""
+    return BackendError(
+        f"What was begun earlier and has come to its end now is not what {digest[:19]}\u2026 names, so it "
+        f"was removed: a power cut may have damaged it; give the same command again, which begins anew."
+    )
