@@ -67,8 +67,7 @@ def start() -> None:
 def look_late_for_unused() -> None:
     """Let Python look for unused objects when all is imported, for the first time, then as usual.
 
-    While modules are loaded it would look through them a hundred times, and find next to none. What
-    takes more than one turn looks at once: each leaves its texts in circles, which nothing else frees.
+    While modules are loaded it would look through them a hundred times, and find next to none.
     """
     usual = gc.get_threshold()
 

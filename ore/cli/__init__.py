@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import math
 import os
 import signal
@@ -193,8 +192,6 @@ def _dispatch(
         make = open_backend or choice.open_backend
         return make(wanted, os.environ, env_files, console.notice, console.warning)
 
-    if options.verb or options.is_repl:
-        gc.collect(0)  # the first look, from which on it is as usual: many turns leave large texts
     if options.verb or options.run_file is not None:
         from ore.cli.verbs import do_verb
 

@@ -471,34 +471,6 @@ def test_memory_is_looked_through_when_a_turn_is_over_and_then_as_often_as_usual
     assert int(looks) <= 2 and are_usual == "True", done.stderr
 
 
-USUAL = """
-import gc, sys
-from ore.__main__ import start
-usual = gc.get_threshold()
-sys.argv = ["ore", *sys.argv[1:]]
-start()
-print(gc.get_threshold() == usual)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("flags", [("--rows", "rows.csv", "{{n}}?"), ("-i", "--no-system")])
-def test_what_takes_many_turns_is_looked_through_as_often_as_usual_from_the_first_on(
-    server, folder, flags
-):
-    (folder / "rows.csv").write_text("n\n1\n2\n")
-    done = subprocess.run(
-        [sys.executable, "-c", USUAL, "--model", "llama3.2", *flags],
-        cwd=folder,
-        input="Hi\nHi\n",
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env=environment(PYTHONPATH=str(ROOT)),
-    )
-    assert len(server.chats) == 2 and done.stdout.splitlines()[-1] == "True", done.stderr
-
-
 @pytest.mark.parametrize(
     "command, said",
     [
