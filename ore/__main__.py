@@ -28,12 +28,10 @@ SETTABLE = frozenset(
 _MOST_ENV_BYTES = 1 << 16
 _LONGEST_VARIABLE = 40  # characters
 _THREADS_SECONDS = 3.0
-_FIRST_LOOK = 100_000  # objects: more than a turn makes, with all that it imports
 
 
 def start() -> None:
     """Load the environment and run the command line; ends the process with its exit code."""
-    look_late_for_unused()
     try:
         try:
             name_files_in_utf8()
@@ -62,21 +60,6 @@ def start() -> None:
         end_in_time(exc.code)
         raise
     end_in_time(0)
-
-
-def look_late_for_unused() -> None:
-    """Let Python look for unused objects when all is imported, for the first time, then as usual.
-
-    While modules are loaded it would look through them a hundred times, and find next to none.
-    """
-    usual = gc.get_threshold()
-
-    def look_as_usual(*_: object) -> None:
-        gc.set_threshold(*usual)
-        gc.callbacks.remove(look_as_usual)
-
-    gc.set_threshold(_FIRST_LOOK)
-    gc.callbacks.append(look_as_usual)
 
 
 def end_in_time(code: object) -> None:

@@ -448,29 +448,6 @@ def test_a_process_that_ends_does_not_look_through_its_memory_first(flag, code):
     assert (done.returncode, done.stdout.splitlines()[-1]) == (code, "True")
 
 
-LOOKING = """
-import gc, sys
-from ore.__main__ import start
-looks = []
-gc.callbacks.append(lambda phase, about: looks.append(phase))
-sys.argv = ["ore", *sys.argv[1:]]
-start()
-print(looks.count("start"))
-made = [[] for _ in range(500_000)]
-print(looks.count("start") > 100)
-"""
-
-
-@pytest.mark.slow
-def test_memory_is_looked_through_when_a_turn_is_over_and_then_as_often_as_usual(server):
-    command = [sys.executable, "-c", LOOKING, "--model", "llama3.2", "Hi"]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, env=environment()
-    )
-    looks, are_usual = done.stdout.splitlines()[-2:]
-    assert int(looks) <= 2 and are_usual == "True", done.stderr
-
-
 @pytest.mark.parametrize(
     "command, said",
     [
