@@ -81,8 +81,6 @@ class Download:
             if self._lost is not None:
                 self._parts.forget()  # nobody knows which of them the disk has
             os.close(source)
-            if self._lost is not None:
-                self._parts.forget()  # nobody knows which of them the disk has
         if self._lost is not None:
             raise self._lost
         return digest

@@ -7,6 +7,7 @@ came from (a folder, an address, an index), and nothing that is installed is los
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import re
 import shlex
@@ -80,7 +81,7 @@ def importing(package: str, missing: str, extra: str | None = None) -> Iterator[
         ExtraNotInstalledError: A package is not there.
         BackendError: It is there and can't be imported: a part of it is of another Python, or cut short.
     """
-    with deferred_signals():
+    with deferred_signals(), _unlooked():
         try:
             yield
         except OreError:
@@ -91,6 +92,21 @@ def importing(package: str, missing: str, extra: str | None = None) -> Iterator[
                 text = f"{missing.format(name)}{install_command(extra)}"
                 raise ExtraNotInstalledError(text, extra) from exc
             raise BackendError(_why_broken(package, exc, extra)) from exc
+
+
+@contextmanager
+def _unlooked() -> Iterator[None]:
+    """Let Python not look for unused objects in the block.
+
+    An import makes so many that it would look a hundred times, and finds next to none.
+    """
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
 
 
 def _why_broken(package: str, exc: Exception, extra: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import shutil
 import subprocess
@@ -9,8 +10,8 @@ import sys
 
 import pytest
 
-from ore.errors import NO_MEMORY
-from ore.files.extras import runs_nowhere
+from ore.errors import NO_MEMORY, ExtraNotInstalledError
+from ore.files.extras import importing, runs_nowhere
 from tests.support.gguf import write_model
 from tests.support.process import MAIN, ROOT, environment
 
@@ -348,3 +349,19 @@ def test_a_process_that_may_open_no_more_files_says_so():
     )
     said = "this process may open no more files; raise the limit (ulimit -n), or close some."
     assert (done.stdout, done.stderr) == (f"The package 'wave' can't be loaded: {said}\n", "")
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_unused_objects_are_not_looked_for_while_a_package_is_imported(is_enabled):
+    """A look for each 700 objects that an import makes would find next to none of them unused."""
+    try:
+        if not is_enabled:
+            gc.disable()
+        with importing("wave", "{} is missing: "):
+            assert not gc.isenabled()
+        assert gc.isenabled() is is_enabled
+        with pytest.raises(ExtraNotInstalledError), importing("wave", "{} is missing: "):
+            raise ModuleNotFoundError(name="wave")
+        assert gc.isenabled() is is_enabled
+    finally:
+        gc.enable()
