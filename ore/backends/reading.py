@@ -173,8 +173,8 @@ def _one_after_the_other(rendered: str, texts: Sequence[str], order: Iterable[in
 def missing_from(parts: Iterable[Part], texts: Sequence[str]) -> list[int]:
     """Return which messages did not arrive; one without text has nothing that could be missing."""
     there = {part.message for part in parts}
-    known = enumerate(map(_without_switches, texts))
-    return [number for number, words in known if words and number not in there]
+    lost = ((number, text) for number, text in enumerate(texts) if number not in there)
+    return [number for number, text in lost if _without_switches(text)]
 
 
 def _without_switches(text: str) -> list[str]:

@@ -79,6 +79,13 @@ def test_what_did_not_arrive_is_missing_and_a_text_of_blanks_is_not():
     assert missing_from([Part(1, "b"), Part(None, "x")], ["a", "b", " \n", "d"]) == [0, 3]
 
 
+def test_a_text_that_arrived_is_not_taken_apart():
+    class Large(str):  # one of 60 MiB took 1.7 GB
+        split = None
+
+    assert missing_from([Part(0, "a")], [Large("a"), "/no_think"]) == []
+
+
 @pytest.mark.parametrize(
     "pieces, expected",
     [
