@@ -46,6 +46,14 @@ def test_times_of_no_calendar_are_left_out_of_the_span_of_a_report(tmp_path):
     assert said in filled("methods", gather([str(folder)]))
 
 
+def test_a_prompt_of_which_a_template_left_a_part_out_is_not_said_to_be_too_long(tmp_path):
+    fit = {"status": "truncated", "window": 4096, "prompt_tokens": 11, "left_out": "system"}
+    runs = collected(tmp_path, run(1, metadata={"context": fit})).runs
+    assert found_in(runs)["truncated"] == "Prompt not read whole: 1"
+    forms = [filled(name, gather([str(tmp_path)])) for name in ("methods", "llm-guidelines")]
+    assert all("not read whole" in each and "not fit the window" not in each for each in forms)
+
+
 def test_two_runs_of_one_id_do_not_verify(tmp_path):
     runs = collected(tmp_path, run(1), run(1, answer="Rome.")).runs
     assert "but other content" in runs[1].why
