@@ -158,11 +158,12 @@ def _more_room(metadata: Mapping[str, Any], longer: str) -> str:
     """Return what to do where the prompt or the answer had no room in the window; else ``longer``."""
     found = metadata.get("context")
     fit = found if strictjson.is_object(found) else {}
+    window = above_zero(fit.get("window"))
     if fit.get("status") == "truncated" and not fit.get("left_out"):
-        return f"{longer}, or shorten the prompt, which did not fit the context window{_ROOM}"
+        why = "which did not fit the context window" if window else "which was not read whole"
+        return f"{longer}, or shorten the prompt, {why}{_ROOM}"
     counts = fit.get("prompt_tokens"), metadata.get("eval_count")
     read, written = (above_zero(each) or 0 for each in counts)
-    window = above_zero(fit.get("window"))
     return _ROOM if window and ends_answer(window, read, written) else longer
 
 

@@ -113,6 +113,11 @@ def test_an_answer_that_was_cut_off_is_refused_even_if_it_fits(ore, reason, by):
             f"or allow it more tokens with -o num_predict=N, or shorten the prompt, which did not fit "
             f"the context window, {LARGER}. The",
         ),
+        (
+            ("truncated", None, 21),
+            f"or allow it more tokens with -o num_predict=N, or shorten the prompt, which was not read "
+            f"whole, {LARGER}. The",
+        ),
     ],
 )
 def test_what_had_no_room_in_the_window_is_said_of_an_answer_that_is_refused(ore, fit, advice):
@@ -121,7 +126,7 @@ def test_what_had_no_room_in_the_window_is_said_of_an_answer_that_is_refused(ore
     result = ore("hi", "--schema", TEXT, replies=["{"], metadata=metadata)
     assert result.code == 3 and f"change the schema, {advice} answer was" in result.err
     ended = ore("hi", "--schema", TEXT, replies=["{"], metadata={**metadata, "done_reason": "stop"})
-    assert ("did not fit the context window" in ended.err) is (fit[0] == "truncated")
+    assert ("or shorten the prompt" in ended.err) is (fit[0] == "truncated")
 
 
 def test_exactly_one_call_is_made(ore):
