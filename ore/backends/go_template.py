@@ -26,6 +26,8 @@ _COMMENT = re.compile(r"-?\s*/\*.*\*/\s*-?", re.DOTALL)
 _IS_ROLE = re.compile(r"\beq\s+[$\w]*\.Role((?:\s+\"\w+\")+)")
 _IS_NOT_ROLE = re.compile(r"(?:else\s+)?if\s+ne\s+[$\w]*\.Role\s+\"(\w+)\"")
 _RENDERER = re.compile(r"^RENDERER ", re.MULTILINE)
+_OTHERS = re.compile(r"\$\.Messages\b")
+"""Messages that are looked at within a block for one: their roles are not that one's."""
 _FIELDS = {"System": "system", "Prompt": "user", "Response": "assistant"}
 """What a template without ``.Messages`` is given, one turn after the other."""
 _OPENS = ("if", "with", "range", "block", "define")
@@ -45,15 +47,18 @@ def roles_of(template: object) -> frozenset[str] | None:
         word = action.partition(" ")[0]
         if _COMMENT.fullmatch(action):
             continue
+        others = _OTHERS.search(action) is not None
         if word in _OPENS:
-            within.append(_roles_where(action) & within[-1])
+            outer = frozenset(ROLES) if others and word in ("range", "with") else within[-1]
+            within.append(_roles_where(action) & outer)
         elif word == "else" and len(within) > 1:
             within[-1] = _roles_where(action) & within[-2]
         elif word == "end" and len(within) > 1:
             within.pop()
         if word not in (*_OPENS, "else", "end") or _TAKES.match(action):
             names = re.findall(r"\.(\w+)", action)
-            found |= within[-1] if "Content" in names else frozenset()
+            of = frozenset(ROLES) if others else within[-1]
+            found |= of if "Content" in names else frozenset()
             found |= {role for name, role in _FIELDS.items() if name in names}
     if (
         actions is None

@@ -40,6 +40,16 @@ TEMPLATES = {
         "{{ end }}{{ end }}",
         {"system", "user"},
     ),
+    "messages of another role, in a block for one": (
+        '{{ range .Messages }}{{ if eq .Role "user" }}{{ range $.Messages }}{{ if eq .Role "system" }}'
+        "{{ .Content }}{{ end }}{{ end }}{{ .Content }}{{ end }}{{ end }}",
+        {"system", "user"},
+    ),
+    "a message by its number, in a block for one role": (
+        '{{ range .Messages }}{{ if eq .Role "user" }}{{ (index $.Messages 0).Content }}{{ .Content }}'
+        "{{ end }}{{ end }}",
+        ALL,
+    ),
     "the system text with the last message": (
         "{{- range $i, $_ := .Messages }}{{- $last := eq (len (slice $.Messages $i)) 1 }}"
         '{{- if eq .Role "user" }}{{- if and $last $.System }}{{ $.System }}\n\n{{ end }}'
