@@ -122,7 +122,7 @@ def reported_error(
             f"The filter of the server at {host} does not let this through ({shown}): ask in other "
             f"words, or another model."
         )
-    elif re.search(CAN_NOT, message):
+    elif model and re.search(CAN_NOT, message):  # else no model was asked
         kind = CapabilityError
         what = f"can't do this ({shown}): leave it out, or use another model."
         if "not support chat" in message:  # one for embeddings

@@ -110,6 +110,16 @@ def test_a_server_that_reports_an_error_with_status_200_is_told_in_its_words(end
     assert said in str(caught.value) and not isinstance(caught.value, IncompleteAnswerError)
 
 
+@pytest.mark.parametrize("status", ["200 OK", "404 Not Found", "500 Failed"])
+def test_what_a_server_does_not_support_is_said_of_no_model_where_none_was_asked(status):
+    answer, said = (
+        http(b'{"error": "GET is not supported"}', status),
+        "failed: GET is not supported",
+    )
+    with one_answer(answer) as (host, _), pytest.raises(BackendError, match=said):
+        OllamaClient(host).names()
+
+
 def test_an_error_with_status_200_that_repeats_the_key_does_not_show_it(monkeypatch):
     monkeypatch.setenv("OLLAMA_API_KEY", "sk-secret-of-mine")
     escaped = "".join(f"\\u{ord(each):04x}" for each in "sk-secret-of-mine")
