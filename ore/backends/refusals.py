@@ -143,7 +143,7 @@ def ollama_status_error(
     """Ollama answered with a status of 300 or more; ``location`` is where a redirect leads."""
     if status == 407:
         return proxy_error(host)
-    error = error_words(body)
+    error = error_words(body) or _detail(body)
     text = shorten(error or body.decode("utf-8", "replace"))
     text = "a web page" if text.startswith("<") else text
     if status in _REDIRECTS:
@@ -173,6 +173,13 @@ def ollama_status_error(
     through = "" if error else answered_by_proxy(host)
     kind = _KINDS.get(status, BackendError)
     return kind(f"The server at {host} {why}.{through}", host=host.url)
+
+
+def _detail(body: bytes) -> str:
+    """Return what Open WebUI, through which an Ollama is asked, says of an error; nothing of an address."""
+    value = loads(body)
+    detail = value.get("detail") if isinstance(value, dict) else None
+    return detail if isinstance(detail, str) and not re.match(NOTHING_THERE, detail) else ""
 
 
 def openai_status_error(

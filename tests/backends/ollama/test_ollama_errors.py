@@ -226,6 +226,24 @@ def test_with_strict_context_a_prompt_that_does_not_fit_is_a_failed_check():
     assert (type(error), error.exit_code, str(error)) == (ContextTruncatedError, 3, TOO_LONG)
 
 
+@pytest.mark.parametrize(
+    "status, detail, code, said",
+    [
+        (400, "the input length exceeds the context length", 3, "does not fit the model's context"),
+        (500, "model requires more system memory than is available", 1, "has too little memory"),
+        (401, "Not authenticated", 1, "wants you to sign in (Not authenticated): run"),
+        (403, "Not authenticated", 1, "refused: Not authenticated."),
+        (404, "Not Found", 1, "answered, but not as Ollama does (status 404:"),
+        (405, "Method Not Allowed", 1, "answered, but not as Ollama does (status 405:"),
+        (422, [{"msg": "Field required"}], 1, "answered, but not as Ollama does (status 422:"),
+    ],
+)
+def test_what_an_ollama_says_through_open_webui_is_understood(status, detail, code, said):
+    sent = json.dumps({"detail": detail}).encode()
+    error = refusals.ollama_status_error(HOST, "m", status, sent, strict=True)
+    assert error.exit_code == code and said in str(error)
+
+
 def test_a_missing_model_names_those_that_are_there():
     error = failures.no_model_error(HOST, "m", failures.OLLAMA, ("a:latest", "b"))
     assert (error.model, error.available) == ("m", ("a:latest", "b"))
@@ -274,7 +292,9 @@ def test_only_an_object_with_an_error_reports_one(line, text):
     | st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=9),
         lambda inner: st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["error", "message", "n_ctx", "signin_url"]), inner),
+        | st.dictionaries(
+            st.sampled_from(["error", "message", "detail", "n_ctx", "signin_url"]), inner
+        ),
         max_leaves=8,
     ).map(lambda value: json.dumps(value).encode()),
 )
