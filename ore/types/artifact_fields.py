@@ -53,8 +53,9 @@ def other_model(asked: str, metadata: Mapping[str, Any]) -> str | None:
 def _is_same_model(asked: str, answered: str) -> bool:
     """Whether two names are one model's: a file and its path, a name and its release or revision.
 
-    A server passes on what is asked of a model in Ollama's cloud under its name there. What ends in
-    ``-latest``, as Anthropic has it, is whatever release is the last one.
+    A server passes on what is asked of a model in Ollama's cloud under its name there, and Open WebUI
+    without the prefix that it lists it with. What ends in ``-latest``, as Anthropic has it, is whatever
+    release is the last one.
     """
     asked, answered = (
         re.sub("[:-]latest$", "", os.path.basename(name.lower())) for name in (asked, answered)
@@ -62,7 +63,8 @@ def _is_same_model(asked: str, answered: str) -> bool:
     rest = answered.removeprefix(asked)
     is_release = re.fullmatch(r"-\d{4}-?\d\d-?\d\d|@main", rest) is not None
     in_cloud = re.sub("[:-]cloud$", "", asked)
-    return answered in (asked, in_cloud) or answered.startswith(asked) and is_release
+    is_listed_so = bool(answered) and asked.endswith(f".{answered}")
+    return answered in (asked, in_cloud) or is_listed_so or answered.startswith(asked) and is_release
 
 
 def _is_number(value: Any) -> bool:

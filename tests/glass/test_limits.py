@@ -95,9 +95,13 @@ def test_a_whole_answer_has_none():
         ("kimi-k2.6:cloud", "kimi-k2.6:latest", False),
         ("gpt-oss:120b-cloud", "gpt-oss:20b", True),
         ("gpt-oss:120b", "gpt-oss:120b-cloud", True),
+        ("gpu1.llama3.2:3b", "llama3.2:3b", False),
+        ("us.anthropic.claude-3-haiku", "claude-3-haiku", False),
+        ("gpu1.llama3.2:3b", "llama3.2:1b", True),
+        ("llama3.2:3b", "gpu1.llama3.2:3b", True),
     ],
 )
-def test_a_model_of_ollamas_cloud_has_its_name_there_too(asked, answered, is_other):
+def test_a_model_has_its_name_there_without_what_a_list_adds_to_it(asked, answered, is_other):
     said = [
         *ore.warnings_of(Response("A", asked, metadata={"response_model": answered}), Settings())
     ]
