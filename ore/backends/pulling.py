@@ -251,7 +251,10 @@ def _is_there(shelf: Shelf, layer: Layer, blobs: Folder, progress: Progress) -> 
     if not blobs.has(path.name) or blobs.stat(path.name).st_size != layer.size:
         return False
     told = partial(progress, "checking what is there")
-    if weights.file_digest(path, told=told) != layer.hexadecimal:
+    try:
+        if weights.file_digest(path, told=told) != layer.hexadecimal:
+            return False
+    except FileAccessError:  # it can't be read, so another takes its place
         return False
     progress("already there", layer.size, layer.size)
     return True

@@ -99,14 +99,25 @@ def of_file(
     found = entry.get(what)
     if isinstance(found, str) and not anew:
         return found
-    found = find(path)
+    try:
+        found = find(path)
+    except TimeoutError:
+        raise
+    except OSError:  # what is remembered of it would say that it is whole
+        if known.pop(name, None) is not None:
+            _keep(folder, known, many)
+        raise
     known.pop(name, None)  # so that it stands at the end
     known[name] = {**entry, **facts, what: found}
+    _keep(folder, known, many)
+    return found
+
+
+def _keep(folder: Path, known: dict[str, dict[str, Any]], many: _Many | None) -> None:
     if many is None:
         _write(folder, known)
     else:
         many.note()
-    return found
 
 
 def _write(folder: Path, known: dict[str, dict[str, Any]]) -> None:

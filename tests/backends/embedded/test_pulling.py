@@ -25,6 +25,7 @@ from ore.backends.pulling import pull
 from ore.backends.registry import Registry
 from ore.backends.registry_failures import MOST_TRIES, Tries, Trouble
 from ore.backends.shelf import Shelf
+from ore.backends.shelf_care import check_models
 from ore.errors import (
     BackendError,
     CapabilityError,
@@ -570,6 +571,21 @@ def test_what_could_not_be_put_on_disk_is_fetched_again(root, registry, monkeypa
     with part.open("r+b") as file:
         file.write(b"lost")
     pull(name, nothing)
+    check_whole(root, name)
+
+
+def test_weights_that_are_found_not_to_be_readable_any_more_are_fetched_again(
+    root, registry, monkeypatch
+):
+    name, failing = registry.add("team/tiny:q4", WEIGHTS), OSError(errno.EIO, "Input/output error")
+    pull(name, nothing)
+    with monkeypatch.context() as patched:
+        patched.setattr(weights, "sha256_of", Mock(side_effect=failing))
+        (checked,) = check_models(nothing)
+        assert "can't be read: input/output error" in str(checked.problem)
+        before = (root / "blobs" / BLOB).stat().st_ino
+        pull(name, nothing)
+    assert (root / "blobs" / BLOB).stat().st_ino != before
     check_whole(root, name)
 
 
