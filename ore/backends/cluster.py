@@ -95,7 +95,7 @@ class ClusterBackend(Backend):
     def pull(self, name: str, progress: Progress, *, insecure: bool = False) -> None:
         """Refuse: models are fetched where they run."""
         raise CapabilityError(
-            "A cluster's models are fetched on its workers: run `Backend.pull()` there."
+            "A cluster's models are fetched on its workers: run `Backend.pull(NAME)` there."
         )
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
