@@ -96,8 +96,11 @@ def _roles_where(condition: str) -> frozenset[str]:
 def has_renderer(shown: Mapping[str, Any]) -> bool:
     """Whether code writes a model's prompt, whatever its template is: the server's, or another machine's."""
     modelfile = shown.get("modelfile")
-    named = isinstance(modelfile, str) and _RENDERER.search(modelfile) is not None
-    return named or bool(shown.get("renderer") or shown.get("remote_host"))
+    if isinstance(modelfile, str) and _RENDERER.search(modelfile):
+        return True
+    if isinstance(modelfile, str) and "FROM " in modelfile and "TEMPLATE" not in modelfile:
+        return True  # Ollama's has one always: RKLLama shows a template that it does not use
+    return bool(shown.get("renderer") or shown.get("remote_host"))
 
 
 def is_known_to_lose(shown: Mapping[str, Any]) -> bool:

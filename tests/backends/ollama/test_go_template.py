@@ -128,7 +128,8 @@ LOSE = [
     ({"template": CHATML, "renderer": "olmo3"}, True),
     ({"template": "{{ .Prompt }}", "remote_host": "https://ollama.com:443"}, True),
     ({"template": CHATML, "modelfile": "FROM x\nRENDERER qwen3-coder\n"}, True),
-    ({"template": CHATML, "modelfile": "FROM x\nSYSTEM a RENDERER b\n"}, False),
+    ({"template": CHATML, "modelfile": "FROM x\nTEMPLATE c\nSYSTEM a RENDERER b\n"}, False),
+    ({"template": "{{ .Prompt }}", "modelfile": "FROM x\n"}, True),  # RKLLama's
     ({"template": JINJA}, True),
     ({"template": 7, "modelfile": ["RENDERER x"]}, False),
     ({}, False),
@@ -232,6 +233,7 @@ def test_the_plan_says_what_would_be_joined(writing, shown, flags, groups, parts
         ({"system": ["Be"], "messages": "x"}, ["--no-system"], ""),
         ({"template": "{{ .Prompt }}"}, ["--no-system"], "has no chat template"),
         ({"template": ""}, ["--no-system"], ""),
+        ({"template": "{{ .Prompt }}", "modelfile": "FROM x\n"}, [], ""),
         ({"template": None}, [], ""),
         ({"template": "{{ .Prompt }}", "modelfile": "RENDERER qwen3-vl-instruct\n"}, [], ""),
         ({"template": "{{ .Prompt }}", "remote_host": "https://ollama.com:443"}, [], ""),

@@ -168,7 +168,7 @@ class Ollama:
         model = self.find(name, name if ":" in name else f"{name}:latest")
         info = {"general.architecture": "llama", "llama.context_length": self.context_length}
         body = {
-            "modelfile": f"FROM {model}\n",
+            "modelfile": f"FROM {model}\nTEMPLATE {TEMPLATE}\n",
             "parameters": f"{'stop':<30} \"<|eot_id|>\"",
             "template": TEMPLATE,
             "details": self.entry(model)["details"],
