@@ -36,8 +36,8 @@ _TAB = 8
 _INDENT = " "
 _WIDEST = 2
 """Columns that a terminal gives to one character at most; ASCII ones have exactly one."""
-_FILLERS = "\u115f\u3164"
-"""Wide letters that some terminals show as nothing."""
+_FILLERS = "\u115f\u3164\u302e\u302f"
+"""Wide letters that some terminals show as nothing, and wide marks that some put over another letter."""
 
 
 class AnswerText:

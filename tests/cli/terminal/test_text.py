@@ -93,7 +93,7 @@ def test_no_padding_puts_a_label_at_the_beginning_of_a_line(label, pad):
         assert not [row for row in [*rows, row] if row.startswith(label[:-4])]
 
 
-UNSURE = "\u200d\u0301\u00ad\u1160\u115f\u3164\uffa0\u2764\ufe0f\U0001f1e6\U0001f3fb\u0e33é’│\ue000\U000bdf35"
+UNSURE = "\u200d\u0301\u00ad\u1160\u115f\u3164\u302e\uffa0\u2764\ufe0f\U0001f1e6\U0001f3fb\u0e33é’│\ue000\U000bdf35"
 PARTS = st.sampled_from(
     [*UNSURE, *" \tab中", "\n", "You:", "[aya]:", "ore: ", "Yo", "u:", "x" * 19]
 )
@@ -148,6 +148,8 @@ def test_the_label_of_a_persona_is_indented_in_letters_of_other_scripts():
         ("\u1160You: x", " \u1160You: x"),
         ("Yo\u1160u: x", " Yo\u1160u: x"),
         ("Yo\u115fu: x", " Yo\u115fu: x"),
+        ("[\u302eAYA]: x", " [\u302eAYA]: x"),  # marks of Korean: wide, or over the letter
+        ("Yo\u302fu: x", " Yo\u302fu: x"),
         ("“You: x”", " “You: x”"),
         ("𝐘𝐨𝐮: x", " 𝐘𝐨𝐮: x"),
         ("Ｙｏｕ： x", " Ｙｏｕ： x"),
