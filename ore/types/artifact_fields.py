@@ -60,11 +60,13 @@ def _is_same_model(asked: str, answered: str) -> bool:
     asked, answered = (
         re.sub("[:-]latest$", "", os.path.basename(name.lower())) for name in (asked, answered)
     )
-    rest = answered.removeprefix(asked)
-    is_release = re.fullmatch(r"-\d{4}-?\d\d-?\d\d|@main", rest) is not None
     in_cloud = re.sub("[:-]cloud$", "", asked)
-    is_listed_so = bool(answered) and asked.endswith(f".{answered}")
-    return answered in (asked, in_cloud) or is_listed_so or answered.startswith(asked) and is_release
+    unreleased = re.sub(r"(-\d{4}-?\d\d-?\d\d|@main)\Z", "", answered)
+    return any(
+        name == each or bool(each) and name.endswith(f".{each}")
+        for name in (asked, in_cloud)
+        for each in (answered, unreleased)
+    )
 
 
 def _is_number(value: Any) -> bool:
