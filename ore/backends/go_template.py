@@ -95,11 +95,12 @@ def _roles_where(condition: str) -> frozenset[str]:
 
 def has_renderer(shown: Mapping[str, Any]) -> bool:
     """Whether code writes a model's prompt, whatever its template is: the server's, or another machine's."""
-    modelfile = shown.get("modelfile")
-    if isinstance(modelfile, str) and _RENDERER.search(modelfile):
+    texts = (shown.get(key) for key in ("modelfile", "template"))
+    modelfile, template = (each if isinstance(each, str) else "" for each in texts)
+    if _RENDERER.search(modelfile):
         return True
-    if isinstance(modelfile, str) and "FROM " in modelfile and "TEMPLATE" not in modelfile:
-        return True  # Ollama's has one always: RKLLama shows a template that it does not use
+    if (template or "FROM " in modelfile) and "TEMPLATE" not in modelfile:
+        return True  # Ollama's has one always: others show a template that they do not use
     return bool(shown.get("renderer") or shown.get("remote_host"))
 
 

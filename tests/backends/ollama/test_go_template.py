@@ -124,12 +124,15 @@ def test_a_hostile_template_is_read_in_no_time():
 
 JINJA = TEMPLATES["of another language"][0]
 LOSE = [
-    ({"template": CHATML}, False),
+    ({"template": CHATML, "modelfile": "FROM x\nTEMPLATE c\n"}, False),
     ({"template": CHATML, "renderer": "olmo3"}, True),
     ({"template": "{{ .Prompt }}", "remote_host": "https://ollama.com:443"}, True),
     ({"template": CHATML, "modelfile": "FROM x\nRENDERER qwen3-coder\n"}, True),
     ({"template": CHATML, "modelfile": "FROM x\nTEMPLATE c\nSYSTEM a RENDERER b\n"}, False),
     ({"template": "{{ .Prompt }}", "modelfile": "FROM x\n"}, True),  # RKLLama's
+    ({"template": "{{ .Prompt }}"}, True),
+    ({"template": CHATML, "modelfile": ""}, True),
+    ({"template": "", "modelfile": ""}, False),
     ({"template": JINJA}, True),
     ({"template": 7, "modelfile": ["RENDERER x"]}, False),
     ({}, False),
@@ -192,6 +195,13 @@ def test_what_has_no_place_is_an_error_before_the_call():
 def test_a_model_of_the_cloud_is_asked_with_all_messages():
     with FakeOllama() as server:
         server.ollama.shown = {"template": "{{ .Prompt }}", "remote_host": "https://ollama.com:443"}
+        assert ask(server, [SYSTEM, SKILL, PROMPT]).metadata["joined"] == [[0, 1], [2]]
+
+
+@pytest.mark.parametrize("modelfile", [None, "", "FROM x\n", "# Modelfile", {"FROM": "x"}])
+def test_no_message_is_left_out_for_a_template_that_no_modelfile_names(modelfile):
+    with FakeOllama() as server:
+        server.ollama.shown = {"template": "{{ .Prompt }}", "modelfile": modelfile}
         assert ask(server, [SYSTEM, SKILL, PROMPT]).metadata["joined"] == [[0, 1], [2]]
 
 
