@@ -254,7 +254,9 @@ def _is_there(shelf: Shelf, layer: Layer, blobs: Folder, progress: Progress) -> 
     try:
         if weights.file_digest(path, told=told) != layer.hexadecimal:
             return False
-    except FileAccessError:  # it can't be read, so another takes its place
+    except FileAccessError as exc:  # it can't be read, so another takes its place
+        if isinstance(exc.__cause__, (TimeoutError, ConnectionError)):
+            raise  # what a program's own handler raised says nothing of the file
         return False
     progress("already there", layer.size, layer.size)
     return True

@@ -589,6 +589,29 @@ def test_weights_that_are_found_not_to_be_readable_any_more_are_fetched_again(
     check_whole(root, name)
 
 
+def test_a_programs_own_alarm_ends_the_check_of_what_is_there_and_begins_no_download(
+    root, registry
+):
+    def late(*_: object) -> None:
+        raise TimeoutError("that was long enough")
+
+    def told(step: str, *_: int) -> None:
+        if step == "checking what is there":
+            signal.raise_signal(signal.SIGALRM)
+
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    pull(name, nothing)
+    (root / ".digests.json").unlink()
+    there, before = (root / "blobs" / BLOB).stat(), signal.signal(signal.SIGALRM, late)
+    try:
+        with pytest.raises(FileAccessError, match="long enough"):
+            pull(name, told)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert (root / "blobs" / BLOB).stat().st_ino == there.st_ino
+    check_whole(root, name)
+
+
 @pytest.mark.parametrize("then", ["sync", "close"])
 def test_what_was_lost_before_a_write_failed_is_fetched_again(root, registry, monkeypatch, then):
     name, full = registry.add("team/tiny:q4", WEIGHTS), OSError(errno.ENOSPC, "No space left")
