@@ -58,7 +58,9 @@ _OF_A_PULL = (
     ),
 )
 """What Ollama says of a name, or of the registry that it asks; and what is said after "The server at ..."."""
-_TOO_MUCH = "takes no request as large as this one (status 413): shorten the prompt, or its images"
+_TOO_MUCH = (
+    "takes no request as large as this one (status 413{}): shorten the prompt, or its images"
+)
 _KINDS = {401: NothingAnswersError, 402: NothingAnswersError, 413: TurnTooLargeError}
 _REFUSED = {400: TurnFailedError, 413: TurnTooLargeError, 422: TurnFailedError}
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -161,7 +163,7 @@ def ollama_status_error(
     elif status in (429, 503):
         why = f"is busy ({text or f'status {status}'}): try again later"
     elif status == 413 and not error:
-        why = _TOO_MUCH
+        why = _TOO_MUCH.format("" if text in ("", "a web page") else f": {text}")
     elif error and (status >= 500 or status in (400, 404)):
         kind = TurnFailedError if status == 400 else BackendError
         return reported_error(host, model, error, OLLAMA, strict=strict, kind=kind)
@@ -222,8 +224,8 @@ def openai_status_error(
         return ModelNotFoundError(sentence, model=model, host=host.url)
     elif status in _BUSY:
         why = f"is busy, or a limit is reached ({plain}): try again later"
-    elif status == 413 and not text:
-        why = _TOO_MUCH
+    elif status == 413 and not text and not re.search(TOO_LONG, plain):
+        why = _TOO_MUCH.format(f": {plain}" if body.strip() and not is_page else "")
     elif status in (404, 405) and re.match(NOTHING_THERE, text):
         why = f"answered, but not {OPENAI.alike} (status {status}: {plain}): {OPENAI.check}"
     elif text or (status not in (404, 405) and body.strip() and not is_page):

@@ -594,6 +594,28 @@ def test_a_request_that_is_too_large_says_nothing_of_another(body):
         assert type(error) is TurnTooLargeError  # a conversation is sent whole
 
 
+@pytest.mark.parametrize(
+    "strict, kind", [(True, ContextTruncatedError), (False, TurnTooLargeError)]
+)
+def test_a_413_in_plain_text_is_judged_by_its_words_as_json_is(strict, kind):
+    body = b"the rendered prompt is 5000 tokens; the model context is 4096"
+    error = refusals.openai_status_error(
+        Host("http://127.0.0.1:1"), "small", 413, body, has_key=False, strict=strict
+    )
+    assert type(error) is kind
+    assert f"The prompt does not fit the model's context window ({body.decode()})" in str(error)
+
+
+def test_the_words_of_another_413_are_shown():
+    host, body = Host("http://127.0.0.1:1"), b"length limit exceeded"
+    for error in (
+        refusals.openai_status_error(host, "small", 413, body, has_key=False, strict=True),
+        refusals.ollama_status_error(host, "small", 413, body, strict=True),
+    ):
+        assert type(error) is TurnTooLargeError
+        assert "(status 413: length limit exceeded): shorten the prompt" in str(error)
+
+
 def test_what_a_key_is_not_allowed_is_said_and_not_that_it_is_not_accepted():
     with FakeOpenAI(key="sk-of-mine") as fake:
         fake.play = [refusal(403, "your country is not served")]
