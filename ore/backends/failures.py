@@ -194,12 +194,14 @@ def unfinished_error(host: Host, *, is_begun: bool = True) -> IncompleteAnswerEr
     )
 
 
-def too_large_error(host: Host, what: str, limit: int) -> BackendError:
-    """The server sent more than ORE takes: ``what`` is larger than ``limit`` bytes."""
+def too_large_error(host: Host, what: str, limit: int, *, is_list: bool = False) -> BackendError:
+    """The server sent more than ``limit`` bytes: in a turn, or as its list of models (``is_list``)."""
+    ended, way = "the turn was ended", ""
+    if is_list:
+        ended, way = "its list of models was not read", ", or name the model with `model_id=`"
     size = f"{limit >> 20} MiB" if limit >> 20 else f"{limit >> 10} KiB"
     return BackendError(
-        f"The server at {host} sent {what} larger than {size}, so the turn was ended: "
-        f"check the address.",
+        f"The server at {host} sent {what} larger than {size}, so {ended}: check the address{way}.",
         host=host.url,
     )
 

@@ -262,7 +262,8 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
         late = failures.too_slow_error if request.is_turn else failures.no_reply_error
         return late(host, request.deadline.seconds)
     if isinstance(error, TooLarge):
-        return failures.too_large_error(host, error.what, error.limit)
+        is_list = not request.model  # of what is there
+        return failures.too_large_error(host, error.what, error.limit, is_list=is_list)
     if type(error) is RuntimeError:
         return failures.broken_off_error(host, why)
     if not request.sent:

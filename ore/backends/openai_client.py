@@ -68,7 +68,7 @@ class Call:
         self.deadline = deadline or Deadline(None)
         self._strict = strict
         self._model, self._sent, self._begun, self._problem = "", False, False, ""
-        self._status, self._body = 0, b""
+        self._status, self._body, self._is_list = 0, b"", False
         self._unread, self._longest = 0, LINE_LIMIT
         self._stream: Any = None
         self._openai, self._httpx = _packages()
@@ -189,7 +189,7 @@ class Call:
 
     def _before(self, request: httpx2.Request) -> None:
         """Runs right before the request is sent."""
-        self._sent = True
+        self._sent, self._is_list = True, request.method == "GET"  # the models
         request.headers["accept-encoding"] = "identity"
         for name in [name for name in request.headers if name.startswith("x-stainless-")]:
             del request.headers[name]  # what the package tells of this machine
@@ -244,7 +244,8 @@ class Call:
                 return self._reported(words)
             return failures.protocol_error(host, self._problem, OPENAI)
         if isinstance(cause, TooLarge):
-            return failures.too_large_error(host, cause.what, cause.limit)
+            what, limit, is_list = cause.what, cause.limit, self._is_list
+            return failures.too_large_error(host, what, limit, is_list=is_list)
         if not self._sent:
             return UsageError(f"The request to the model can't be made: {in_words(error)}.")
         if self._status >= 300:

@@ -104,6 +104,20 @@ def test_of_a_server_that_finds_no_list_no_model_is_said_to_be_listed_or_missing
     assert f" does not find what it was asked for: {said}" in result.err
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [("--list-models",), ("hi",)])
+def test_a_list_of_models_that_is_too_large_ends_no_turn(flags):
+    with FakeOpenAI() as fake:
+        fake.listing = [Whole(200, "application/json", b" " * (17 << 20))]
+        result = asked(*flags, "--host", fake.url)
+        assert result.code == 1 and "turn" not in result.err
+        assert (
+            "sent an answer larger than 16 MiB, so its list of models was not read: check the address, "
+            "or name the model with --model." in result.err
+        )
+        assert asked("hi", "--host", fake.url, "--model", "small").out == "Paris.\n"
+
+
 def test_of_several_models_one_has_to_be_named():
     with FakeOpenAI(models=("small", "large")) as fake:
         result = asked("hi", "--host", fake.url)
