@@ -131,8 +131,9 @@ def _made(
 
     parts = parts_of(texts, render, TurnRefusedError)
     if lost := missing_from(parts, texts):
-        left = messages[lost[0]]
-        raise TurnRefusedError(left_out(left, has_given_template=engine.has_given_template))
+        left, is_blank = messages[lost[0]], not any(part.text.strip() for part in parts)
+        is_given = engine.has_given_template
+        raise TurnRefusedError(left_out(left, has_given_template=is_given, is_blank=is_blank))
     folds = not engine.takes_system and any(message.role == "system" for message in messages)
     notes = [_NO_TEMPLATE] if engine.template == _CHATML else []
     return Prompt(sent, parts, groups, (*notes, _FOLDED) if folds else tuple(notes))

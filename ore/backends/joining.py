@@ -81,19 +81,22 @@ def _as_one(messages: Sequence[Message]) -> Message:
     return replace(messages[-1], content=text, images=images)
 
 
-def left_out(message: Message, *, has_given_template: bool = False) -> str:
+def left_out(message: Message, *, has_given_template: bool = False, is_blank: bool = False) -> str:
     """Return the sentence that a chat template has no place for a message.
 
     Args:
         has_given_template: Whether the template was given in the place of the model's own.
+        is_blank: Whether it writes nothing at all of the turn.
     """
     step, whose = _step(message.role), "The" if has_given_template else "The model's"
+    other = f"use another {'template' if has_given_template else 'model'}."
+    if is_blank:
+        return f"{whose} chat template writes nothing, so the model was not asked: {other}"
     text = one_line(shorten(message.content))
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     return (
         f"{whose} chat template leaves out a message of the role "
-        f"'{message.role}' ({text!r}), so the model was not asked: {step}, or use another "
-        f"{'template' if has_given_template else 'model'}."
+        f"'{message.role}' ({text!r}), so the model was not asked: {step}, or {other}"
     )
 
 

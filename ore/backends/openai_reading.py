@@ -60,6 +60,7 @@ def _rendered(
     parts = parts_of(texts, render, BackendError)
     rendered = "".join(part.text for part in parts)
     asked = {"content": rendered, "with_pieces": True, "add_special": True, "parse_special": True}
+    lost, is_blank = missing_from(parts, texts)[:1], not rendered.strip()
     pieces = pieces_of(call.ask("/tokenize", asked)["tokens"])
     size = len(pieces)
     return Reading(
@@ -68,7 +69,7 @@ def _rendered(
         window=window,
         limit=limit,
         rendered=rendered,
-        notes=tuple(left_out(messages[lost]) for lost in missing_from(parts, texts)[:1]),
+        notes=tuple(left_out(messages[each], is_blank=is_blank) for each in lost),
     )
 
 

@@ -157,6 +157,23 @@ def test_a_path_that_the_template_takes_a_piece_of_is_not_sent(tmp_path, prompt)
             reasoner.reading([Message("user", prompt)])
 
 
+@pytest.mark.parametrize(
+    "given, whose, other", [(None, "The model's", "model"), (" \n", "The", "template")]
+)
+def test_a_template_that_writes_nothing_is_not_mended_by_another_prompt(
+    tmp_path, given, whose, other
+):
+    settings = Settings(chat_template=given)
+    with closing(EmbeddedReasoner(model(tmp_path, "{# none #}"), settings)) as reasoner:
+        with pytest.raises(BackendError) as caught:
+            reasoner.reading(
+                [Message("system", "You are a clerk."), Message("user", "Is it open?")]
+            )
+    assert str(caught.value) == (
+        f"{whose} chat template writes nothing, so the model was not asked: use another {other}."
+    )
+
+
 FEW = Settings(options={"num_predict": 1})
 REFUSES = (
     "{% for m in messages %}{% if m.role == 'system' and 'clerk' in m.content %}"

@@ -65,6 +65,8 @@ def test_a_message_that_the_template_leaves_out_is_said():
     with FakeOpenAI(about={"owned_by": "llamacpp"}) as fake:
         fake.asked = {**LLAMA, "/apply-template": lambda _: {"prompt": "<user>Why?<end>"}}
         assert "leaves out a message of the role 'system'" in reading(fake).notes[0]
+        fake.asked["/apply-template"] = lambda _: {"prompt": ""}
+        assert "template writes nothing, so the model was not asked" in reading(fake).notes[0]
 
 
 def test_vllm_counts_and_shows_no_text():
