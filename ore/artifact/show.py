@@ -7,9 +7,11 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ore.artifact.sources import (
+    MAY_BE_UNREAD,
     PERSONA,
     SYSTEM,
     answered_by,
+    doubt_of_images,
     hashed_sources,
     is_of_session,
     kept_system_prompt,
@@ -26,7 +28,7 @@ _MOST_LISTED = 100
 def described(checked: Checked, artifact: ExecutionArtifact) -> dict[str, Any]:
     """Return what an artifact says of its run, as a JSON object, after whether it holds."""
     provenance, hashed = artifact.provenance or {}, hashed_sources(artifact)
-    choice = artifact.output.metadata.get("choice")
+    choice, doubt = artifact.output.metadata.get("choice"), doubt_of_images(artifact)
     named = {
         kind: [
             {"name": source.removeprefix(prefix), "sha256": sha256}
@@ -50,6 +52,7 @@ def described(checked: Checked, artifact: ExecutionArtifact) -> dict[str, Any]:
         **named,
         "earlier_messages": sum(is_of_session(source) for source, _ in hashed),
         "images": artifact.output.metadata.get("images") or [],
+        **({"images_read": False} if doubt is not None else {}),
         "routing": artifact.input.routing,
         "continuation": vars(artifact.continuation),
         **{key: provenance[key] for key in _OF_FILES if isinstance(provenance.get(key), dict)},
@@ -101,7 +104,8 @@ def as_markdown(run: dict[str, Any]) -> str:
     lines += [f"- Permissions: {_codes(run['grants'])}"] if run["grants"] else []
     for kind in _NAMED:
         lines += _listed(kind, run[kind])
-    lines += [f"- Images: {_codes(run['images'])}"] if run["images"] else []
+    doubt = f" ({MAY_BE_UNREAD})" if run.get("images_read") is False else ""
+    lines += [f"- Images: {_codes(run['images'])}{doubt}"] if run["images"] else []
     earlier = run["earlier_messages"]
     lines += [f"- Earlier messages of its session: {earlier}"] if earlier else []
     if isinstance(run["parent"], dict):

@@ -18,10 +18,19 @@ ANSWER_OF = "artifact:"
 """What stands before the id of a run, where its answer was sent as a message."""
 
 
+MAY_BE_UNREAD = "the model may not have read them"
+"""Said beside a run's images, where the server counted too few tokens for any (``images_read``)."""
+
+
 def answered_by(artifact: ExecutionArtifact) -> str:
     """Return the name of the model that answered: as the server said it, where it is another one."""
     output = artifact.output
     return other_model(output.model_id, output.metadata) or output.model_id
+
+
+def doubt_of_images(artifact: ExecutionArtifact) -> str | None:
+    """Return what is to be said beside a run's images, None where nothing is."""
+    return MAY_BE_UNREAD if artifact.output.metadata.get("images_read") is False else None
 
 
 def hashed_sources(artifact: ExecutionArtifact) -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ from ore.artifact.sources import (
     PERSONA,
     SYSTEM,
     answered_by,
+    doubt_of_images,
     hashed_sources,
     is_of_session,
     kept_system_prompt,
@@ -152,7 +153,7 @@ def _look(path: str, signers: Signers | None) -> tuple[Checked, _Run | None]:
 def _run_of(artifact: ExecutionArtifact) -> _Run:
     provenance, metadata = artifact.provenance or {}, artifact.output.metadata
     effective = _part(provenance, "effective")
-    sources = hashed_sources(artifact)
+    sources, doubt = hashed_sources(artifact), doubt_of_images(artifact)
     model, digest = _answering(artifact, provenance)
     said: Said = {
         "ore_version": [of_value(provenance.get("ore_version"))],
@@ -181,7 +182,10 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
             if (file := _part(provenance, "run_file"))
             else []
         ),
-        "images": [of_value(each) for each in _listed(metadata.get("images"))],
+        "images": [
+            of_value(each) if doubt is None else joined_value(each, doubt)
+            for each in _listed(metadata.get("images"))
+        ],
         "system_prompt": [Value((_system_prompt(artifact, sources),))],
         "prompt": [Value((text_of(artifact.input.prompt),))],
         "answer": [Value((text_of(artifact.output.content),))],

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ore.artifact.canonical import text_digest
-from ore.artifact.sources import PERSONA, SYSTEM, answered_by, hashed_sources
+from ore.artifact.sources import PERSONA, SYSTEM, answered_by, doubt_of_images, hashed_sources
 from ore.artifact.verify import NOT_READ, Checked
 from ore.files.neutral import as_utf8, neutralise, one_line
 from ore.types import ExecutionArtifact
@@ -242,6 +242,8 @@ def _add_details(facts: RunFacts, artifact: ExecutionArtifact) -> None:
     for key in ("tools", "skills", "routing"):
         if value := getattr(artifact.input, key):
             own.append((key, _line(value)))
+    if (doubt := doubt_of_images(artifact)) is not None:
+        own.append(("images", doubt))
     if artifact.continuation.requested:
         own.append(("declares a continuation", _line(artifact.continuation.reason)))
     shared += [

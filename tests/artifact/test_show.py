@@ -137,6 +137,17 @@ def test_nothing_of_an_artifact_is_obeyed_or_leaves_its_fence(ore, folder, run):
     assert page.endswith("`````\n^[[2J```\n````\n`````\n")
 
 
+@pytest.mark.parametrize(
+    "read, doubt", [(False, " (the model may not have read them)"), (None, "")]
+)
+def test_images_that_the_model_may_not_have_read_are_named_so(ore, folder, run, read, doubt):
+    images = {"images": ["a" * 64], **({} if read is None else {"images_read": read})}
+    rewrite(folder / "run.json", lambda document: document["output"]["metadata"].update(images))
+    assert f"\n- Images: `{'a' * 64}`{doubt}\n" in ore("--show", "run.json").out
+    data = ore("--show", "run.json", "--json").json
+    assert (data["images"], data.get("images_read")) == (["a" * 64], read)
+
+
 def test_an_empty_value_ends_no_other_ones_backticks(ore, folder, run):
     odd = {"backend": "", "server_version": "a`<img src=x>"}
     rewrite(folder / "run.json", lambda document: document["provenance"].update(odd))

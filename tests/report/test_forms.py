@@ -142,6 +142,13 @@ def test_the_log_of_the_world_bank_is_filled_from_one_run(run):
         assert line in page, line
 
 
+@pytest.mark.parametrize("name", ["methods", "worldbank"])
+def test_images_that_the_model_may_not_have_read_are_named_so(run, name):
+    images = {"images": ["a" * 64], "images_read": False}
+    edit(run, lambda document: document["output"]["metadata"].update(images))
+    assert f"`{'a' * 64}` `the model may not have read them`" in fill(name, run)
+
+
 def version() -> str:
     import ore
 

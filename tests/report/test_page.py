@@ -79,6 +79,13 @@ def test_an_answer_that_a_filter_cut_off_is_one_that_was_cut(tmp_path):
     assert [each["cut"] for each in runs_of(page)] == [1, 0]
 
 
+def test_a_run_whose_images_may_not_have_been_read_says_so(tmp_path):
+    unread = run(1, metadata={"images": ["a" * 64], "images_read": False})
+    first, second = runs_of(report_page([str(write(tmp_path / "runs", unread, run(2)))]))
+    assert first["own"]["images"] == "the model may not have read them"
+    assert "images" not in second["own"]
+
+
 def test_what_is_not_known_is_not_invented(tmp_path):
     nothing = dict.fromkeys(
         ("eval_count", "prompt_eval_count", "eval_duration", "prompt_eval_duration", "context")
