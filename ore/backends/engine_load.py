@@ -268,9 +268,9 @@ def _path_for_others(path: Path) -> str:
 def longest_window(path: Path, head: dict[str, Any]) -> int:
     """Return the largest context window to load a model with, in tokens."""
     length = gguf.architecture_value(head, "context_length")
-    if type(length) is not int or length <= 0:
+    if type(length) is not int:
         return _BOUND
-    if not _LEAST <= length < _BOUND:  # the engine would end the process
+    if not _LEAST <= length < _BOUND:  # the engine would end the process, or take no prompt
         raise BackendError(
             f"{path} can't be loaded, for it claims a window of {length} tokens: use another model."
         )

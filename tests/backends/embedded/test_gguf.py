@@ -91,7 +91,7 @@ def test_damage_is_never_more_than_an_unknown_length(tmp_path_factory, data):
 
 
 @needs_engine
-@pytest.mark.parametrize("window", [1, 15, 1 << 31])
+@pytest.mark.parametrize("window", [0, 1, 15, 1 << 31])
 def test_an_engine_is_not_started_on_a_model_of_an_absurd_window(tmp_path, window):
     path = tmp_path / "m.gguf"
     absurd = key("llama.context_length", 10, struct.pack("<Q", window))
