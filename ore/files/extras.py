@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -100,13 +101,16 @@ def _unlooked() -> Iterator[None]:
 
     An import makes so many that it would look a hundred times, and finds next to none.
     """
-    is_enabled = gc.isenabled()
+    if (
+        not gc.isenabled() or threading.active_count() > 1
+    ):  # a child that one forked would never look
+        yield
+        return
     gc.disable()
     try:
         yield
     finally:
-        if is_enabled:
-            gc.enable()
+        gc.enable()
 
 
 def _why_broken(package: str, exc: Exception, extra: str | None) -> str:

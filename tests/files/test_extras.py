@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -365,3 +366,16 @@ def test_unused_objects_are_not_looked_for_while_a_package_is_imported(is_enable
         assert gc.isenabled() is is_enabled
     finally:
         gc.enable()
+
+
+def test_unused_objects_are_looked_for_where_another_thread_may_fork():
+    """A child that it forked in the middle of an import would never look for any."""
+    end = threading.Event()
+    other = threading.Thread(target=end.wait)
+    other.start()
+    try:
+        with importing("wave", "{} is missing: "):
+            assert gc.isenabled()
+    finally:
+        end.set()
+        other.join()
