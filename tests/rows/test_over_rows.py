@@ -400,20 +400,23 @@ def test_a_run_stops_where_ten_answers_in_a_row_can_not_be_kept(tmp_path, monkey
 @pytest.mark.parametrize(
     "closes, halts", [(lambda file: file.parent, True), (lambda file: file, False)]
 )
-def test_a_run_stops_where_a_whole_folder_of_its_artifacts_is_closed(closes, halts):
+def test_a_run_stops_where_a_whole_folder_of_its_artifacts_is_closed(
+    table, tmp_path, closes, halts
+):
+    # What is imported, and Aya's prompt, may be in a copy of ORE that the other user can't read.
+    ask(Capitals(), table, folder=tmp_path / "out", persona="brief")
     with beside_a_closed_folder() as (there, _):
         path, folder = there / "countries.csv", there / "out"
         path.write_text("country\n" + "France\n" * 50)
-        # A persona of its own, for this user may not be able to read Aya's.
         given = {"folder": folder, "persona": "brief"}
-        with ore.open_table(str(path)) as table:
-            ask(Capitals(), table, **given)
+        with ore.open_table(str(path)) as opened:
+            ask(Capitals(), opened, **given)
             closed = closes(sorted(folder.glob("*/*.json"))[0])
             mode = closed.stat().st_mode
             closed.chmod(0)
             try:
                 again = Capitals()
-                _, run = ask(again, table, **given)
+                _, run = ask(again, opened, **given)
             finally:
                 closed.chmod(mode)
         assert again.asked == [] and (run.tally.halt is not None) is halts
