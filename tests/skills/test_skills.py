@@ -107,7 +107,8 @@ def test_only_folders_are_skills_and_hidden_ones_are_not(tmp_path):
     assert list(build_skill_registry(tmp_path)) == []
 
 
-def test_a_skill_whose_folder_can_not_be_looked_at_is_told():
+def test_a_skill_whose_folder_can_not_be_looked_at_is_told(tmp_path):
+    build_skill_registry(tmp_path)  # imports what the other user may not be able to read
     with beside_a_closed_folder() as (there, closed):
         (there / "link").symlink_to(closed / "pdf")
         (there / "root" / "pdf").mkdir(parents=True)
