@@ -93,8 +93,11 @@ def _roles_where(condition: str) -> frozenset[str]:
     return frozenset(named) if named and is_plain else frozenset(ROLES)
 
 
-def has_renderer(shown: Mapping[str, Any]) -> bool:
-    """Whether code writes a model's prompt, whatever its template is: the server's, or another machine's."""
+def is_template_unused(shown: Mapping[str, Any]) -> bool:
+    """Whether what is shown as a model's template does not write its prompt.
+
+    The server's own code does, another machine, or a template that a server like Ollama does not show.
+    """
     texts = (shown.get(key) for key in ("modelfile", "template"))
     modelfile, template = (each if isinstance(each, str) else "" for each in texts)
     if _RENDERER.search(modelfile):
@@ -107,14 +110,14 @@ def has_renderer(shown: Mapping[str, Any]) -> bool:
 def is_known_to_lose(shown: Mapping[str, Any]) -> bool:
     """Whether messages that are not joined may not arrive, by what ``/api/show`` says of a model."""
     template = shown.get("template")
-    if has_renderer(shown):
+    if is_template_unused(shown):
         return True
     return isinstance(template, str) and "{%" in template and roles_of(template) is None
 
 
 def without_place(shown: Mapping[str, Any], messages: Sequence[Message]) -> Message | None:
     """Return the first message whose role has no place in a model's template; None is not known."""
-    if has_renderer(shown):
+    if is_template_unused(shown):
         return None
     roles = roles_of(shown.get("template"))
     return next((each for each in messages if roles and each.role not in roles), None)

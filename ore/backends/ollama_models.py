@@ -13,7 +13,7 @@ from ore.backends import Model, choose_default
 from ore.backends.address import ollama_authorization, text_without_key
 from ore.backends.answer import COUNTS, count, known_count
 from ore.backends.effective import parameters_of, template_digest
-from ore.backends.go_template import arriving, has_renderer, without_place
+from ore.backends.go_template import arriving, is_template_unused, without_place
 from ore.backends.http import Deadline, shorten
 from ore.backends.joining import joined
 from ore.backends.look_ups import KNOWN_SECONDS, time_for
@@ -166,7 +166,7 @@ def _notes(shown: Entry, messages: list[Message]) -> Iterator[str]:
     template = (
         _text(shown.get("template")) or ""
     )  # Ollama always shows one, and other servers often none
-    if template.strip() == "{{ .Prompt }}" and not has_renderer(shown):
+    if template.strip() == "{{ .Prompt }}" and not is_template_unused(shown):
         yield (
             "The model has no chat template, as one that was not taught to chat has none: it is "
             "sent the text of the prompt alone."
