@@ -163,9 +163,7 @@ def _notes(shown: Entry, messages: list[Message]) -> Iterator[str]:
         yield f"The model reads the system prompt of its Modelfile: {text!r}."
     if isinstance(own := shown.get("messages"), list) and own:
         yield f"The model reads messages of its Modelfile before these: {len(own)}."
-    template = (
-        _text(shown.get("template")) or ""
-    )  # Ollama always shows one, and other servers often none
+    template = _text(shown.get("template")) or ""  # Ollama shows one always, others often none
     if template.strip() == "{{ .Prompt }}" and not is_template_unused(shown):
         yield (
             "The model has no chat template, as one that was not taught to chat has none: it is "
