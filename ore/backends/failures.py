@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ore.backends.address import Host, text_without_key
 from ore.backends.http import TooLarge, in_words, shorten
@@ -26,8 +25,7 @@ from ore.errors import (
 )
 
 
-@dataclass(frozen=True)
-class Protocol:
+class Protocol(NamedTuple):
     """How sentences speak of a kind of server: what it is, how to start it, what it answers like."""
 
     server: str
@@ -52,7 +50,7 @@ OLLAMA = Protocol(
 OPENAI = Protocol(
     "server", "Start it", "as the OpenAI protocol does", "check the address; it often ends in /v1"
 )
-BEGUN = replace(OPENAI, check="ask again, or look at its log")  # the address is right
+BEGUN = OPENAI._replace(check="ask again, or look at its log")  # the address is right
 
 
 def unreachable_error(host: Host, why: str, protocol: Protocol) -> ServerUnreachableError:

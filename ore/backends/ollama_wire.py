@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
@@ -43,8 +43,8 @@ if TYPE_CHECKING:  # importing them is import_ollama's: where they are missing, 
 _NO_KEY = "none"  # the package reads a key of its own where it is given none; it is not sent
 _KEEP_SECONDS = 1.0
 """How long an idle connection is kept: less than servers and proxies wait before they close it."""
-_OF_EVENTS = replace(
-    OLLAMA, check="a server of the OpenAI protocol is asked with `backend='openai'`"
+_OF_EVENTS = OLLAMA._replace(
+    check="a server of the OpenAI protocol is asked with `backend='openai'`"
 )
 
 

@@ -50,7 +50,7 @@ def as_begun(
     chosen = options.backend or os.environ.get("ORE_BACKEND") or "auto"
     if options.model is None and begun.model and chosen in ("auto", begun.backend):
         changed = _model(begun, begun.model, name, is_chosen=chosen != "auto" or bool(options.host))
-        asked = replace(asked, model=begun.model)
+        asked = asked._replace(model=begun.model)
         said.append(said_of_model(begun.model))
     if not asked.system_from.startswith("--"):
         is_usual = asked.system_from == "default"
@@ -59,7 +59,7 @@ def as_begun(
         said += said_of_prompt(begun) or ([] if is_usual else [f"the persona '{AYA.lower()}'"])
     if begun.options and not options.option:
         changed["option"] = begun.options
-        asked = replace(asked, settings=replace(asked.settings, options=_options(begun, name)))
+        asked = asked._replace(settings=replace(asked.settings, options=_options(begun, name)))
         said += begun.options
     if said:
         notice(f"'{name}' goes on as it was begun: {on_one_line(said)}. Flags change it.")
@@ -117,7 +117,7 @@ def _system_prompt(begun: Beginning, name: str, asked: Asked) -> tuple[dict[str,
 
     It goes before ``ORE_SYSTEM``, which is for what is begun anew; Aya's does, too.
     """
-    asked = replace(asked, system_from=f"session:{name}")
+    asked = asked._replace(system_from=f"session:{name}")
     flags: dict[str, Any] = {"persona": None, "system": None, "no_system": False}
     if begun.persona is not None:
         try:
@@ -127,12 +127,12 @@ def _system_prompt(begun: Beginning, name: str, asked: Asked) -> tuple[dict[str,
                 f"{exc} The session '{name}' was begun with it: --persona, --system and "
                 f"--no-system take another."
             ) from exc
-        asked = replace(asked, system_prompt=text, speaker=begun.persona)
+        asked = asked._replace(system_prompt=text, speaker=begun.persona)
         return flags | {"persona": begun.persona}, asked
     if begun.system is None:
-        return flags, replace(asked, system_prompt=None, speaker=AYA)
+        return flags, asked._replace(system_prompt=None, speaker=AYA)
     flags |= {"system": begun.system} if begun.system else {"no_system": True}
-    return flags, replace(asked, system_prompt=begun.system, speaker=UNNAMED)
+    return flags, asked._replace(system_prompt=begun.system, speaker=UNNAMED)
 
 
 def _options(begun: Beginning, name: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ore.backends import split_pin
 from ore.backends.window import find_model
@@ -140,7 +140,7 @@ def _model(talk: Talk, name: str) -> None:
     reasoner = run.backend.reasoner(name, run.asked.settings)
     run.engine.reasoner.close()
     engine = ORE(reasoner, run.engine.system_prompt)
-    talk.run = replace(run, engine=engine, model_id=name, pin=pin)
+    talk.run = run._replace(engine=engine, model_id=name, pin=pin)
     talk.answered = None
     run.console.reply(f"Model: {name} ({run.backend.name})")
 
@@ -222,7 +222,7 @@ def _save(talk: Talk, name: str) -> None:
 
 def _verbose(talk: Talk, argument: str) -> None:
     options = talk.run.options.replace(verbose=not talk.run.options.verbose)
-    talk.run = replace(talk.run, options=options)
+    talk.run = talk.run._replace(options=options)
     on = "is on, and --quiet hides it" if options.quiet else "follows each answer"
     state = on if options.verbose else "is off"
     talk.run.console.reply(f"The [Metadata] line {state}.")

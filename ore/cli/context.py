@@ -8,8 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
+from typing import NamedTuple
 
 from ore.cli.options import Options
 from ore.cli.terminal.console import apart
@@ -35,8 +36,7 @@ _PACKAGES = "The packages that have tools were not loaded"
 _SKILLS, _FILES = "The skills were not read", "The files were not read"
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(NamedTuple):
     """What one turn is given; None where nothing was asked for.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ore.backends.window import estimate
 from ore.cli.runs import Run
@@ -17,8 +17,7 @@ _ONE_TURN = 2
 """The messages of a session of one turn."""
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(NamedTuple):
     """What the counts of earlier prompts tell of a conversation's prompt.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 from hashlib import sha256
 
 from ore.artifact import encode_artifact, is_artifact_of, write_encoded
@@ -14,8 +14,7 @@ from ore.glass.provenance import joined_sentence, joined_sources
 from ore.types import Response
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(NamedTuple):
     """What became of the artifact of a turn.
 
     Attributes:

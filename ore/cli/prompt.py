@@ -11,8 +11,7 @@ import stat
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ore.backends.chat_template import read_chat_template
 from ore.backends.images import read_image
@@ -42,8 +41,7 @@ LONGEST_PROMPT = 64 << 20
 _PART = 1 << 20  # bytes of stdin that are asked for at once
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """What is asked first; in a REPL there may be nothing yet.
 
     Attributes:
@@ -71,7 +69,7 @@ class Asked:
     system_prompt: str | None = None
     system_from: str = "default"
     speaker: str = AYA
-    settings: Settings = field(default_factory=Settings)
+    settings: Settings = Settings()
     images: tuple[bytes, ...] = ()
     given: Given | None = None
 
@@ -103,14 +101,13 @@ def read_asked(options: Options, console: Console, given: Given | None = None) -
         prompt = link.artifact.input.prompt
         asked = Asked(prompt, prompt, model=link.rerun.model, link=link)
     else:
-        asked = replace(_from_user(options, console), link=link)
+        asked = _from_user(options, console)._replace(link=link)
     if given is not None:
         came_from = given.source if asked.prompt == given.prompt else asked.source
-        asked = replace(asked, typed=given.typed, source=came_from, given=given)
+        asked = asked._replace(typed=given.typed, source=came_from, given=given)
         system_from = "--run" if given.says_system else system_from
         given.check_system(system_prompt)
-    return replace(
-        asked,
+    return asked._replace(
         system_prompt=system_prompt,
         system_from=system_from,
         speaker=UNNAMED if shaped.has_own_system else shaped.persona or AYA,

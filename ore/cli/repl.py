@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from ore.cli.commands import Talk, complete, perform
@@ -98,7 +97,7 @@ def _attempt(talk: Talk, prompt: str) -> bool:
                 run.backend.check_digest(run.model_id, run.pin)
             checked = time.monotonic() - started
             context = run.source.gather(prompt)
-            turn = take_turn(run, replace(context, seconds=context.seconds + checked))
+            turn = take_turn(run, context._replace(seconds=context.seconds + checked))
         talk.answered = turn.response
         talk.turns += 1
         if turn.not_kept is None:

@@ -156,7 +156,7 @@ def _asking(
 
     return Asking(
         run.engine,
-        replace(made_with(run), known=known_for_all(backend, settings, model_id)),
+        made_with(run)._replace(known=known_for_all(backend, settings, model_id)),
         question,
         jobs=settings.at_once or 1,
         folder=folder,

@@ -6,8 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ore.artifact import check_output
 from ore.backends import Backend
@@ -34,8 +33,7 @@ if TYPE_CHECKING:  # a run that is not logged does not load it
     from ore.rows.given import Given
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """What turns are taken with.
 
     Attributes:
@@ -99,7 +97,7 @@ def open_run(
         first = _first(options, asked, source, conversation)
         backend = _backend(asked, options, connect)
         if change is not None:
-            asked = replace(asked, settings=change(asked.settings, backend))
+            asked = asked._replace(settings=change(asked.settings, backend))
         model_id, pin, first = _chosen(asked, options, backend, first)
         if conversation.is_new:
             conversation.beginning = beginning.beginning_of(
@@ -182,7 +180,7 @@ def _chosen(
     if pin is not None:
         backend.check_digest(model_id, pin)
     spent = time.monotonic() - started
-    return model_id, pin, first and replace(first, seconds=first.seconds + spent)
+    return model_id, pin, first and first._replace(seconds=first.seconds + spent)
 
 
 def _model(asked: Asked, backend: Backend, environ: Mapping[str, str]) -> tuple[str, str | None]:

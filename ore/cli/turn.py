@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache, lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ore.backends.effective import in_words
 from ore.backends.http import SPENT, Deadline
@@ -43,8 +43,7 @@ SHOWN_APART = (
 """Metadata that ``--verbose`` does not repeat: it is long, and the user has seen it."""
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(NamedTuple):
     """A turn that was answered; ``not_kept`` says why it is not on disk as it was to be, if so."""
 
     response: Response

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from ore import __version__
 from ore.artifact import MAX_ARTIFACT_BYTES, not_keepable
@@ -29,8 +30,7 @@ LONGEST_KEPT_TEXT = 1 << 16
 _LONG, _TRIES = 1.0, 4  # seconds after which a server is slow, and how often it is asked then
 
 
-@dataclass(frozen=True)
-class Sourced:
+class Sourced(NamedTuple):
     """One message as it is sent, and where it came from.
 
     Attributes:
@@ -50,8 +50,7 @@ def sourced(messages: Sequence[Message], sources: Sequence[str]) -> list[Sourced
     return [Sourced(message.role, message.content, source) for message, source in pairs]
 
 
-@dataclass(frozen=True)
-class MadeWith:
+class MadeWith(NamedTuple):
     """What turns are made with, besides their messages: the same for all turns of a run.
 
     Attributes:
@@ -77,8 +76,7 @@ class MadeWith:
     known: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True)
-class TurnFacts:
+class TurnFacts(NamedTuple):
     """What is particular to one turn.
 
     Attributes:
@@ -99,7 +97,7 @@ class TurnFacts:
     skills: list[str] | None = None
     mode: str = SINGLE_TURN
     parent: Mapping[str, str] | None = None
-    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    more: Mapping[str, Any] = MappingProxyType({})
 
 
 def kept_prompt(text: str) -> str | None:
@@ -161,7 +159,7 @@ def artifact_of(made: MadeWith, turn: TurnFacts, response: Response) -> Executio
 
 
 def _texts(messages: Sequence[Sourced], rendered: object) -> dict[str, Any]:
-    return {"messages": [asdict(each) for each in messages], "rendered": rendered}
+    return {"messages": [each._asdict() for each in messages], "rendered": rendered}
 
 
 def _kept_template(made: MadeWith) -> dict[str, str] | None:
