@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from math import exp, isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ore.backends import Backend
 from ore.backends.settings import Settings
@@ -16,7 +16,9 @@ from ore.files.neutral import one_line
 from ore.glass.scoring import scorer_of
 from ore.reasoner import Reasoner, Scorer
 from ore.types import Message, Response
-from ore.types.score import Score
+
+if TYPE_CHECKING:  # a turn that chooses from no words does not load it
+    from ore.types.score import Score
 
 MOST_WORDS, LONGEST_WORD = 1000, 200
 """How many words there may be, and how many characters each may have."""
