@@ -28,6 +28,8 @@ _IS_NOT_ROLE = re.compile(r"(?:else\s+)?if\s+ne\s+[$\w]*\.Role\s+\"(\w+)\"")
 _RENDERER = re.compile(r"^RENDERER ", re.MULTILINE)
 _OTHERS = re.compile(r"\$\.Messages\b")
 """Messages that are looked at within a block for one: their roles are not that one's."""
+_KEEPS = re.compile(r"=\s*\(*(?:(?:index|slice)\s+)?\$?\.Messages\b")
+"""How all messages, or one of them by its number, come into a variable, whose text may be any role's."""
 _FIELDS = {"System": "system", "Prompt": "user", "Response": "assistant"}
 """What a template without ``.Messages`` is given, one turn after the other."""
 _OPENS = ("if", "with", "range", "block", "define")
@@ -44,9 +46,9 @@ def roles_of(template: object) -> frozenset[str] | None:
         return None
     found, within, actions = set[str](), [frozenset(ROLES)], _actions(template)
     for action in actions or ():
-        word = action.partition(" ")[0]
-        if _COMMENT.fullmatch(action):
-            continue
+        word = "".join(action.split(maxsplit=1)[:1])
+        if word != "range" and _KEEPS.search(action):
+            return None
         others = _OTHERS.search(action) is not None
         if word in _OPENS:
             outer = frozenset(ROLES) if others and word in ("range", "with") else within[-1]
@@ -56,29 +58,28 @@ def roles_of(template: object) -> frozenset[str] | None:
         elif word == "end" and len(within) > 1:
             within.pop()
         if word not in (*_OPENS, "else", "end") or _TAKES.match(action):
-            names = re.findall(r"\.(\w+)", action)
+            names = set(re.findall(r"\.(\w+)", action))
+            is_whole = names <= {"Messages"} and re.search(r"\bjson\b", action)  # and has the text
             of = frozenset(ROLES) if others else within[-1]
-            found |= of if "Content" in names else frozenset()
+            found |= of if "Content" in names or is_whole else frozenset()
             found |= {role for name, role in _FIELDS.items() if name in names}
-    if (
-        actions is None
-        or len(within) != 1
-        or not re.search(r"\.(Messages|System|Prompt)\b", template)
-    ):
+    used = " ".join(actions or ())
+    if len(within) != 1 or not re.search(r"\.(Messages|System|Prompt)\b", used):
         return None
-    if ".Messages" not in template:
+    if ".Messages" not in used:
         found.add("assistant")  # the server puts it behind a template that does not
     return frozenset(found)
 
 
 def _actions(template: str) -> list[str] | None:
-    """Return what stands between braces, without white space around it; None where one has no end."""
+    """Return what stands between braces but comments, stripped; None where one has no end."""
     found, at = list[str](), template.find("{{")
     while at >= 0:
         action = _REST.match(template, at + 2)
         if action is None:
             return None
-        found.append(action[1].strip("- \t\r\n"))
+        if not _COMMENT.fullmatch(action[1]):
+            found.append(action[1].strip("- \t\r\n"))
         at = template.find("{{", action.end())
     return found
 

@@ -94,6 +94,27 @@ TEMPLATES = {
     ),
     "braces in a text": ('{{ "}}" }}{{ range .Messages }}{{ .Content }}{{ end }}', ALL),
     "a comment": ("{{- /* .System .Content */ -}}{{ .Prompt }}", NO_SYSTEM),
+    "a comment on messages": ("{{/* no .Messages */}}{{ .System }} {{ .Prompt }}", ALL),
+    "messages kept in a variable": (
+        '{{ $all := .Messages }}{{ range .Messages }}{{ if eq .Role "user" }}{{ range $all }}'
+        '{{ if eq .Role "system" }}{{ .Content }}{{ end }}{{ end }}{{ .Content }}{{ end }}{{ end }}',
+        None,
+    ),
+    "a message kept in a variable": (
+        '{{ $first := index .Messages 0 }}{{ range $i, $m := .Messages }}{{ if eq .Role "user" }}'
+        '{{ if eq $first.Role "system" }}{{ $first.Content }}{{ end }}{{ .Content }}{{ end }}{{ end }}',
+        None,
+    ),
+    "messages written whole": (
+        '{{ range .Messages }}{{ if eq .Role "user" }}{{ .Content }}{{ else }}{{ json . }}{{ end }}'
+        "{{ end }}",
+        ALL,
+    ),
+    "a condition on a line of its own": (
+        '{{ range .Messages }}{{ if eq .Role "user" }}{{ .Content }}{{ else\nif eq .Role "system" }}'
+        "{{ .Content }}{{ end }}{{ end }}",
+        {"system", "user"},
+    ),
     "none": ("{{ .Prompt }}", NO_SYSTEM),
     "no place for system messages": (
         '{{- range .Messages }}{{- if eq .Role "user" }}<|user|>{{ .Content }}'
