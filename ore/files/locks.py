@@ -51,7 +51,10 @@ class Lock:
 
     def release(self) -> None:
         """Let others have the lock. May be called twice."""
-        # Closed, not unlocked: unlocking would take it from a parent process that shares it.
+        with suppress(OSError):
+            # A child that was forked meanwhile has the file open, too, and never takes it from its parent.
+            if self.pid == os.getpid() and not self._file.closed:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
         with suppress(OSError):
             self._file.close()
 

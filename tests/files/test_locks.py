@@ -69,6 +69,24 @@ def test_a_forked_process_that_ends_does_not_release_its_parents_lock(folder):
     lock.release()
 
 
+def test_a_process_that_was_forked_meanwhile_holds_no_lock_that_its_parent_has_let_go_of(folder):
+    lock = try_lock(folder, NAME)
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(write)
+        os.read(read, 1)  # as a worker of a pool waits for work
+        os._exit(0)
+    try:
+        lock.release()
+        lock.release()
+        assert can_lock(folder)
+    finally:
+        os.close(write)
+        os.waitpid(pid, 0)
+        os.close(read)
+
+
 def test_a_holder_whose_file_was_removed_finds_out(folder):
     lock = try_lock(folder, NAME)
     assert lock.is_current(folder)
