@@ -214,6 +214,7 @@ def _read(
 ) -> None:
     """Be a process that reads: it ends when nobody waits for what it sends."""
     found.close()
+    signal.set_wakeup_fd(-1)  # an event loop of the program's would take what ends this for its own
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits for this one ends it
     ends = (signal.SIGTERM, signal.SIGHUP)
     for number in ends:

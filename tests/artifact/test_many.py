@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -225,6 +226,24 @@ def test_a_reading_process_that_is_killed_ends_the_check(folder, monkeypatch):
     thread.start()
     thread.join(60)
     assert found and not multiprocessing.active_children()
+
+
+def test_an_event_loop_hears_nothing_of_the_signal_that_ends_reading_processes(folder, monkeypatch):
+    monkeypatch.setattr(many, "ALONE", 3)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(many, "read_bytes", lambda path: b"" if len(path) < 8 else time.sleep(60))
+    heard, loop = socket.socketpair()
+    for each in (heard, loop):
+        each.setblocking(False)
+    before = signal.set_wakeup_fd(loop.fileno())
+    try:
+        checked = many.check_each([f"{10**(n // 64)}.json" for n in range(256)], lambda done: None)
+        next(checked)
+        checked.close()
+    finally:
+        signal.set_wakeup_fd(before)
+    with heard, loop, pytest.raises(BlockingIOError):
+        heard.recv(1)
 
 
 @pytest.mark.slow
