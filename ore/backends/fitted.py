@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from ore.backends.address import Host
@@ -37,6 +38,10 @@ def context_of(
     why fewer tokens were counted than the prompt can have.
     """
 
+    @cache  # what is silent is waited for once
+    def shown() -> dict[str, Any]:
+        return if_known(show, _KEPT_SECONDS) or {}
+
     def judged(messages: list[Message], texts: list[bytes]) -> dict[str, Any]:
         images, is_first = sum(len(message.images) for message in messages), len(messages) == 1
         return outcome(
@@ -46,7 +51,7 @@ def context_of(
             counts["eval_count"],
             before=most_of(texts[:-1], 0 if is_first else images),  # whoever cuts counts otherwise
             refuses=refuses,
-            own=lambda: _own_of(asked, show, is_bare),
+            own=lambda: _own_of(asked, shown(), is_bare),
             may_add=is_bare,
         )
 
@@ -54,20 +59,20 @@ def context_of(
     found = judged(messages, texts)
     if found["status"] != "truncated" or {each.role for each in messages} == {"user"}:
         return found
-    shown = if_known(show, _KEPT_SECONDS) or {}
-    if (lost := without_place(shown, messages)) is None:
+    if (lost := without_place(shown(), messages)) is None:
         return found
-    rest = [at for at, each in enumerate(messages) if without_place(shown, [each]) is None]
+    rest = [at for at, each in enumerate(messages) if without_place(shown(), [each]) is None]
     left = judged([messages[at] for at in rest], [texts[at] for at in rest])
     return found if left["status"] == "truncated" else {**found, "left_out": lost.role}
 
 
-def _own_of(asked: Mapping[str, Any], show: Show, with_system: bool) -> tuple[int | None, Estimate]:
+def _own_of(
+    asked: Mapping[str, Any], shown: Mapping[str, Any], with_system: bool
+) -> tuple[int | None, Estimate]:
     """Return ``num_keep`` as what is ``asked`` sets it, else the model's own, or None.
 
     With it comes how large the messages of its Modelfile are, ``with_system`` its system prompt too.
     """
-    shown = if_known(show, _KEPT_SECONDS) or {}
     options = asked.get("options") or {}
     if "num_keep" not in options:
         options = parameters_of(shown.get("parameters"))

@@ -501,3 +501,14 @@ def test_what_a_template_leaves_out_is_not_said_to_be_the_windows_fault(
             answer(strict, messages, streams)
     assert ("context window" in str(raised.value)) is (left_out is None)
     assert ("messages of the role 'system'" in str(raised.value)) is (left_out is not None)
+
+
+@both_ways
+def test_a_turn_that_was_cut_asks_of_its_model_twice_at_most(streams):
+    messages = [ASKED[0], Message("user", "abcdefghij" * 200)]
+    cut = body("Yes.", done=True, done_reason="stop", prompt_eval_count=258, eval_count=2)
+    with FakeOllama(scenario="body", body=cut) as server:
+        reasoner = AyaReasoner("llama3.2", server.url, options={"num_ctx": 512})
+        assert answer(reasoner, messages, streams).metadata["context"]["status"] == "truncated"
+        asked = [seen.path for seen in server.requests]
+    assert asked.count("/api/show") == 2  # how large the window can be, and what the model adds
