@@ -162,7 +162,7 @@ def ollama_status_error(
         why = "refuses to be asked by this host name: use its IP address"
     elif status in (429, 503):
         why = f"is busy ({text or f'status {status}'}): try again later"
-    elif status == 413 and not error:
+    elif status == 413:
         why = _TOO_MUCH.format("" if text in ("", "a web page") else f": {text}")
     elif error and (status >= 500 or status in (400, 404)):
         kind = TurnFailedError if status == 400 else BackendError

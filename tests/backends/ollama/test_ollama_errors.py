@@ -184,6 +184,13 @@ def body(error: object, **more: object) -> bytes:
             f"prompt, or its images.",
         ),
         (
+            413,
+            b'{"detail": "Request Entity Too Large"}',
+            TurnTooLargeError,
+            f"The server at {AT} takes no request as large as this one (status 413: Request Entity Too "
+            f"Large): shorten the prompt, or its images.",
+        ),
+        (
             307,
             b"",
             BackendError,
