@@ -43,10 +43,11 @@ class Link:
         return self.artifact if self.parent["relation"] == ANSWER else None
 
 
-def read_link(options: Options, console: Console) -> Link:
+def read_link(options: Options, console: Console, system: str | None) -> Link:
     """Read the artifact of ``--artifact-in``, whose prompt is asked anew, or of ``--after``.
 
-    What a user should know of it is said: a continuation, what of its run is not repeated.
+    What a user should know of it is said: a continuation, what of its run is not repeated, where
+    ``system`` is the system prompt that is sent, and None is Aya's.
 
     Raises:
         ArtifactError: It can't be read, is none, or its prompt can't be asked.
@@ -84,10 +85,14 @@ def read_link(options: Options, console: Console) -> Link:
         console.notice(f"The run {shown} declares a continuation: {why}")
     digest = sha256(data).hexdigest()
     parent = {"execution_id": artifact.execution_id, "sha256": digest, "relation": relation}
-    return Link(artifact, parent, _rerun(artifact, source, options, console) if is_prompt else None)
+    if not is_prompt:
+        return Link(artifact, parent)
+    return Link(artifact, parent, _rerun(artifact, source, options, console, system))
 
 
-def _rerun(artifact: ExecutionArtifact, source: str, options: Options, console: Console) -> Rerun:
+def _rerun(
+    artifact: ExecutionArtifact, source: str, options: Options, console: Console, system: str | None
+) -> Rerun:
     if not artifact.input.prompt.strip():
         raise ArtifactError(
             f"The prompt in {source} is blank: name an artifact that asks something."
@@ -96,6 +101,7 @@ def _rerun(artifact: ExecutionArtifact, source: str, options: Options, console: 
     left = not_repeated(
         artifact,
         has_system=options.system_flag is not None,
+        usual_system=system,
         has_template=bool(options.chat_template),
         options=_options_given(options),
     )

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from ore.artifact.sources import sources_of
+from ore.artifact.canonical import text_digest
+from ore.artifact.sources import PERSONA, SYSTEM, hashed_sources
 from ore.backends import Backend, local_models, split_pin
 from ore.backends.choice import ON_THIS_MACHINE, Choice, check_name
 from ore.backends.model_names import is_name
@@ -119,6 +120,7 @@ def not_repeated(
     artifact: ExecutionArtifact,
     *,
     has_system: bool = False,
+    usual_system: str | None = None,
     has_template: bool = False,
     options: Collection[str] = (),
 ) -> list[str]:
@@ -129,24 +131,28 @@ def not_repeated(
 
     Args:
         artifact: The run.
-        has_system: Whether a system prompt is given, or none on purpose.
+        has_system: Whether a system prompt is given for this turn, or none on purpose.
+        usual_system: What is sent else; None is Aya's, as the run had it unless it says something else.
         has_template: Whether a chat template is given.
         options: The names of the options that are given, ``think``, ``format``, ``choices`` among them.
     """
-    kinds = {re.split("[:#]", source)[0] for source in sources_of(artifact)}
+    sent = hashed_sources(artifact)
+    kinds = {re.split("[:#]", source)[0] for source, _ in sent}
     found = [f"tool {name}" for name in artifact.input.tools or () if not name.startswith("file:")]
     found += [f"skill {name}" for name in artifact.input.skills or ()]
-    files = (*(artifact.input.tools or ()), *sources_of(artifact))
+    files = (*(artifact.input.tools or ()), *(source for source, _ in sent))
     paths = dict.fromkeys(each for each in files if each.startswith("file:"))
     found += [f"file {path.removeprefix('file:')}" for path in paths]
     found += ["its images"] if artifact.output.metadata.get("images") else []
     found += ["its conversation"] if "session" in kinds else []
     found += ["the answer that it went on from"] if "artifact" in kinds else []
     provenance = artifact.provenance or {}
-    if not has_system:
+    known = {sha256 for source, sha256 in sent if source in (PERSONA, SYSTEM)}
+    if not has_system and (usual_system is None or text_digest(usual_system) not in known):
         persona = provenance.get("persona")
+        is_aya = usual_system is not None and PERSONA in kinds and not isinstance(persona, str)
         found += [f"persona {persona}"] if isinstance(persona, str) else []
-        found += ["its system prompt"] if "system" in kinds else []
+        found += ["its system prompt"] if SYSTEM in kinds or is_aya else []
     found += ["its chat template"] if provenance.get("chat_template") and not has_template else []
     recorded = provenance.get("options")
     names = recorded if is_object(recorded) else ()

@@ -195,6 +195,30 @@ def test_what_is_not_repeated_of_a_run_is_said(ore, folder, writing):
     assert "Not repeated" not in ore("--artifact-in", "plain.json").err
 
 
+@pytest.mark.parametrize(
+    ("flags", "usual", "left"),
+    [
+        (["--persona", "clerk"], "persona:clerk", ""),
+        (["--persona", "clerk"], "none", "persona clerk"),
+        (["--system", "Rhyme."], "@{0}/own.txt", ""),
+        (["--system", "Rhyme."], "persona:clerk", "its system prompt"),
+        (["--no-system"], "none", ""),
+        ([], "none", "its system prompt"),
+        ([], "", ""),
+    ],
+)
+def test_a_system_prompt_that_is_the_usual_one_is_repeated(
+    ore, folder, home, monkeypatch, flags, usual, left
+):
+    (home / ".ore/personas").mkdir(parents=True)
+    (home / ".ore/personas/clerk.md").write_text("You file papers.")
+    (folder / "own.txt").write_text("Rhyme.")
+    record(folder / "run.json", "hi", *flags)
+    monkeypatch.setenv("ORE_SYSTEM", usual.format(folder))
+    said = ore("--artifact-in", "run.json").err.splitlines()[1:]
+    assert said == ([f"Not repeated of that run: {left}."] if left else [])
+
+
 def test_a_long_list_of_what_is_not_repeated_is_cut(ore, folder):
     record(folder / "run.json", "hi")
     rewrite(folder / "run.json", lambda d: d["input"].update(tools=["\x1b[2J"] * 5000))
