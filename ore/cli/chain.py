@@ -6,6 +6,7 @@ What an artifact says is data: it is sent or shown, and never obeyed.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -43,11 +44,16 @@ class Link:
         return self.artifact if self.parent["relation"] == ANSWER else None
 
 
-def read_link(options: Options, console: Console, system: str | None) -> Link:
+def read_link(
+    options: Options, console: Console, system: str | None, images: Sequence[bytes]
+) -> Link:
     """Read the artifact of ``--artifact-in``, whose prompt is asked anew, or of ``--after``.
 
-    What a user should know of it is said: a continuation, what of its run is not repeated, where
-    ``system`` is the system prompt that is sent, and None is Aya's.
+    What a user should know of it is said: a continuation, what of its run is not repeated.
+
+    Args:
+        system: The system prompt that is sent; None is Aya's.
+        images: What is sent with the prompt.
 
     Raises:
         ArtifactError: It can't be read, is none, or its prompt can't be asked.
@@ -87,11 +93,16 @@ def read_link(options: Options, console: Console, system: str | None) -> Link:
     parent = {"execution_id": artifact.execution_id, "sha256": digest, "relation": relation}
     if not is_prompt:
         return Link(artifact, parent)
-    return Link(artifact, parent, _rerun(artifact, source, options, console, system))
+    return Link(artifact, parent, _rerun(artifact, source, options, console, system, images))
 
 
 def _rerun(
-    artifact: ExecutionArtifact, source: str, options: Options, console: Console, system: str | None
+    artifact: ExecutionArtifact,
+    source: str,
+    options: Options,
+    console: Console,
+    system: str | None,
+    images: Sequence[bytes],
 ) -> Rerun:
     if not artifact.input.prompt.strip():
         raise ArtifactError(
@@ -103,6 +114,7 @@ def _rerun(
         has_system=options.system_flag is not None,
         usual_system=system,
         has_template=bool(options.chat_template),
+        images=[sha256(each).hexdigest() for each in images],
         options=_options_given(options),
     )
     run = brief(artifact.execution_id)

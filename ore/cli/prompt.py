@@ -96,7 +96,7 @@ def read_asked(options: Options, console: Console, given: Given | None = None) -
     if options.artifact_in is not None or options.after is not None:
         from ore.cli.chain import read_link
 
-        link = read_link(options, console, system_prompt)
+        link = read_link(options, console, system_prompt, images)
     if link is not None and link.rerun is not None:
         prompt = link.artifact.input.prompt
         asked = Asked(prompt, prompt, model=link.rerun.model, link=link)

@@ -17,7 +17,7 @@ from ore.backends.choice import ON_THIS_MACHINE, Choice, check_name
 from ore.backends.model_names import is_name
 from ore.errors import ArtifactError, CapabilityError, ModelNotFoundError, UsageError
 from ore.files.neutral import brief, one_line
-from ore.files.strictjson import is_object
+from ore.files.strictjson import is_list, is_object
 from ore.types import ExecutionArtifact
 
 _EMBEDDED = "embedded"
@@ -122,6 +122,7 @@ def not_repeated(
     has_system: bool = False,
     usual_system: str | None = None,
     has_template: bool = False,
+    images: Collection[str] = (),
     options: Collection[str] = (),
 ) -> list[str]:
     """Return what a run was given and its prompt alone does not bring, in a few words each.
@@ -134,6 +135,7 @@ def not_repeated(
         has_system: Whether a system prompt is given for this turn, or none on purpose.
         usual_system: What is sent else; None is Aya's, as the run had it unless it says something else.
         has_template: Whether a chat template is given.
+        images: The SHA-256 of those that are given.
         options: The names of the options that are given, ``think``, ``format``, ``choices`` among them.
     """
     sent = hashed_sources(artifact)
@@ -143,7 +145,9 @@ def not_repeated(
     files = (*(artifact.input.tools or ()), *(source for source, _ in sent))
     paths = dict.fromkeys(each for each in files if each.startswith("file:"))
     found += [f"file {path.removeprefix('file:')}" for path in paths]
-    found += ["its images"] if artifact.output.metadata.get("images") else []
+    seen = artifact.output.metadata.get("images")
+    has_all = is_list(seen) and all(each in images for each in seen)
+    found += ["its images"] if seen and not has_all else []
     found += ["its conversation"] if "session" in kinds else []
     found += ["the answer that it went on from"] if "artifact" in kinds else []
     provenance = artifact.provenance or {}

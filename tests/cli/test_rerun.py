@@ -16,6 +16,7 @@ from tests.support.harness import ScriptedBackend, ScriptedReasoner, run_ore
 from tests.support.runs import record, rewrite, rows, sha256
 
 WEIGHTS = b"GGUF" + bytes(20)
+PNG = b"\x89PNG\r\n\x1a\n"
 
 
 class Engine(EmbeddedBackend):
@@ -217,6 +218,16 @@ def test_a_system_prompt_that_is_the_usual_one_is_repeated(
     monkeypatch.setenv("ORE_SYSTEM", usual.format(folder))
     said = ore("--artifact-in", "run.json").err.splitlines()[1:]
     assert said == ([f"Not repeated of that run: {left}."] if left else [])
+
+
+def test_images_that_are_given_again_are_repeated(ore, folder):
+    for name in ("a", "b"):
+        (folder / f"{name}.png").write_bytes(PNG + name.encode())
+    both = {"images": [sha256(PNG + b"a"), sha256(PNG + b"b")]}
+    record(folder / "run.json", "hi", "--image", "a.png", "--image", "b.png", metadata=both)
+    again = ["--artifact-in", "run.json", "--image", "b.png"]
+    assert "Not repeated of that run: its images." in ore(*again).err
+    assert "Not repeated" not in ore(*again, "--image", "a.png").err
 
 
 def test_a_long_list_of_what_is_not_repeated_is_cut(ore, folder):
