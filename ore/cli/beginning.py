@@ -49,7 +49,8 @@ def as_begun(
     said: list[str] = []
     chosen = options.backend or os.environ.get("ORE_BACKEND") or "auto"
     if options.model is None and begun.model and chosen in ("auto", begun.backend):
-        changed = _model(begun, begun.model, name, is_chosen=chosen != "auto" or bool(options.host))
+        chosen = "" if chosen == "auto" and not options.host else chosen
+        changed = _model(begun, begun.model, name, chosen)
         asked = asked._replace(model=begun.model)
         said.append(said_of_model(begun.model))
     if not asked.system_from.startswith("--"):
@@ -83,8 +84,11 @@ def beginning_of(
     return Beginning(id, backend.name, pinned, options.persona, system, options.option)
 
 
-def _model(begun: Beginning, model: str, name: str, *, is_chosen: bool) -> dict[str, Any]:
-    """Return the flags that name the model, and its backend unless one ``is_chosen``."""
+def _model(begun: Beginning, model: str, name: str, chosen: str) -> dict[str, Any]:
+    """Return the flags that name the model, and its backend unless one is ``chosen``.
+
+    A name that is sent to an openai server is never a file of this machine.
+    """
     try:
         file = split_pin(model)[0]
     except UsageError as exc:
@@ -93,20 +97,20 @@ def _model(begun: Beginning, model: str, name: str, *, is_chosen: bool) -> dict[
             f"--model, or move {name}.meta.json away.",
             name,
         ) from exc
-    if os.path.isfile(file):
-        raise ModelNotFoundError(
-            f"The session '{name}' was begun with the model in the file {one_line(model)}: name it "
-            f"yourself with --model, or another one.",
-            model=model,
-        )
-    if is_chosen:
-        return {"model": model}
-    if begun.backend == "openai":
+    if begun.backend == "openai" and not chosen:
         raise ModelNotFoundError(
             f"The session '{name}' was begun with the model {one_line(model)} of an openai server: "
             f"say --backend openai, or name another model with --model.",
             model=model,
         )
+    if chosen != "openai" and os.path.isfile(file):
+        raise ModelNotFoundError(
+            f"The session '{name}' was begun with the model in the file {one_line(model)}: name it "
+            f"yourself with --model, or another one.",
+            model=model,
+        )
+    if chosen:
+        return {"model": model}
     return {"model": model} | (
         {"backend": begun.backend} if begun.backend in ON_THIS_MACHINE else {}
     )

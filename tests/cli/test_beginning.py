@@ -217,6 +217,25 @@ def test_a_model_is_asked_where_it_was_unless_another_place_is_named(
     assert code or made.engine.model_id == model
 
 
+@pytest.mark.parametrize("flags", [["--backend", "openai"], []])
+def test_an_openai_server_is_asked_by_a_name_that_is_a_path_of_this_machine(
+    ore, folder, begun, flags
+):
+    (folder / "weights.gguf").write_bytes(
+        b"GGUF"
+    )  # llama.cpp's server is called by its model's path
+    path = begun / "trip.meta.json"
+    about = {"backend": "openai", "model": str(folder / "weights.gguf")}
+    path.write_text(json.dumps(json.loads(path.read_text()) | about))
+    made = ScriptedBackend(["Paris."], ["scripted", about["model"]])
+    result = ore("-S", "trip", "And?", *flags, open_backend=lambda *_: made)
+    assert result.code == (0 if flags else 1)
+    if flags:
+        assert made.engine.model_id == about["model"]
+    else:
+        assert "of an openai server: say --backend openai" in result.err
+
+
 def test_a_model_that_is_a_file_is_remembered_by_its_whole_path(folder):
     (folder / "x.gguf").write_bytes(b"GGUF")
     backend = ScriptedBackend()
