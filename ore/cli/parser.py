@@ -22,6 +22,16 @@ USAGE = "usage: ore [prompt] [flags]   (--help lists the flags)"
 _TEXTS = ("--help", "--version", "--print-completion")
 """Flags that show a text instead of doing anything else."""
 
+_OPTIONS = {
+    **{"temp": "temperature", "max_tokens": "num_predict", "n_predict": "num_predict"},
+    **{"topp": "top_p", "topk": "top_k", "ctx": "num_ctx", "ctx_size": "num_ctx"},
+    **{name: name for name in ("temperature", "seed", "top_p", "top_k", "min_p", "stop")},
+    **{
+        name: name for name in ("num_ctx", "num_predict", "num_gpu", "num_thread", "repeat_penalty")
+    },
+}
+"""What other programs have as flags, and the model's option for each."""
+
 
 class _Text(argparse.Action):
     """Keeps the text that a flag asks for: it is shown instead of doing anything else."""
@@ -113,14 +123,23 @@ class Parser(argparse.ArgumentParser):
         if rest and LAST in (found.prompt, *rest):
             raise UsageError(f"--last {MISPLACED}")
         if rest:
-            is_model = found.prompt == "run" and not os.path.exists(rest[0])  # as Ollama's has one
-            flag = "--model" if is_model else f"--{found.prompt}"
-            way = f", or write {flag}" if flag in long else ""
             raise UsageError(
                 f"'{rest[-1]}' is one argument too many: put quotes around a prompt of several "
-                f"words{way}."
+                f"words{self._other_way(found, rest)}."
             )
         return found
+
+    def _other_way(self, found: argparse.Namespace, rest: list[str]) -> str:
+        """Return what else may have been meant by words of which one alone can be the prompt."""
+        if found.prompt == "run" and not os.path.exists(rest[0]):  # as Ollama's has one
+            return ", or write --model"
+        if f"--{found.prompt}" in self._option_string_actions:
+            return f", or write --{found.prompt}"
+        if found.choose:
+            return ", and commas between the words of --choose"
+        if any(map(os.path.exists, (found.prompt, *rest))):
+            return ", and -f before each file"
+        return ""
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         """Return the value of ``--flag=--``, which argparse leaves out before Python 3.13."""
@@ -171,6 +190,9 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}.")
 
     def _meant(self, flag: str) -> str:
+        option = _OPTIONS.get(flag.lstrip("-").replace("-", "_")) if flag[:2] == "--" else None
+        if option:
+            return f": an option of the model goes after -o, as in -o {option}=VALUE"
         long = [name[2:] for name in self._option_string_actions if name[:2] == "--"]
         near = nearest(flag.lstrip("-"), long) if flag[:2] == "--" else None
         return f"; the nearest is --{near}" if near else ": --help all lists them"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ore.backends.model_options import OPTIONS
+from ore.cli import parser
 from ore.cli.flags import FLAGS, TOPICS
 from ore.cli.help import EXAMPLES, help_text
 from ore.cli.parser import build_parser
@@ -64,6 +66,16 @@ def test_what_is_not_in_the_grammar_raises_and_writes_nothing(argv, capsys):
         (["--nosuch"], "There is no flag --nosuch: --help all lists them."),
         (["--save"], "There is no flag --save; the nearest is --save-session."),
         (["--model", "a", "--model", "b"], "--model is given twice: leave one of them out."),
+        (
+            ["--temp", "0", "hi"],
+            "There is no flag --temp: an option of the model goes after -o, as in "
+            "-o temperature=VALUE.",
+        ),
+        (
+            ["hi", "--num-ctx=4096"],
+            "There is no flag --num-ctx: an option of the model goes after -o, as in "
+            "-o num_ctx=VALUE.",
+        ),
     ],
 )
 def test_what_is_wrong_is_reported_in_our_words(argv, said):
@@ -81,6 +93,25 @@ def test_several_words_without_quotes_are_told_about_quotes(argv):
 def test_the_name_of_a_flag_without_its_dashes_is_told_about_the_flag():
     with pytest.raises(UsageError, match="several words, or write --verify"):
         build_parser().parse_args(["verify", "run.json"])
+
+
+def test_what_other_programs_have_as_a_flag_is_an_option_here():
+    assert set(parser._OPTIONS.values()) <= set(OPTIONS)
+
+
+@pytest.mark.parametrize(
+    "argv, more",
+    [
+        (["-f", __file__, __file__, "What is open?"], ", and -f before each file"),
+        (["What is open?", "-f", __file__, __file__], ", and -f before each file"),
+        (["--choose", "yes", "no", "Is it?"], ", and commas between the words of --choose"),
+        (["no such", "file"], ""),
+    ],
+)
+def test_words_too_many_are_told_what_else_may_be_missing(argv, more):
+    with pytest.raises(UsageError) as raised:
+        build_parser().parse_args(argv)
+    assert str(raised.value).endswith(f"around a prompt of several words{more}.")
 
 
 @pytest.mark.parametrize("said, flag", [("llama3.2", "model"), (__file__, "run")])
