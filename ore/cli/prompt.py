@@ -18,6 +18,7 @@ from ore.backends.images import read_image
 from ore.backends.model_options import parse_keep_alive, parse_options, parse_think
 from ore.backends.schema import read_schema
 from ore.backends.settings import Settings
+from ore.cli.flags import FLAGS
 from ore.cli.options import Options, with_default_system
 from ore.cli.parser import decode
 from ore.cli.rules import DEFAULT_SYSTEM
@@ -39,6 +40,14 @@ LONGEST_PROMPT = 64 << 20
 """Bytes: the most that is read from stdin."""
 
 _PART = 1 << 20  # bytes of stdin that are asked for at once
+
+_COMMANDS = {
+    **{"chat": "ore -c", "serve": "ollama serve", "sessions": "ore --list-sessions"},
+    **dict.fromkeys(("list", "ls", "models"), "ore --list-models"),
+}
+"""What may be meant by a word that is a command of another program's."""
+
+_BESIDE_A_COMMAND = frozenset(("a prompt", "--model", "--backend", "--host"))
 
 
 class Asked(NamedTuple):
@@ -157,8 +166,26 @@ def _from_user(options: Options, console: Console) -> Asked:
     if options.is_repl:
         return Asked(written, written, model=options.model)
     prompt = read_prompt(options, console.stdin, console.notice)
+    if prompt == written and console.stderr_is_terminal and _BESIDE_A_COMMAND >= {*options.given}:
+        meant = _meant(prompt)
+        if meant is not None:
+            console.notice(meant)
     source = "stdin" if written is None else "prompt" if prompt == written else "prompt+stdin"
     return Asked(prompt, prompt if written is None else written, source, options.model)
+
+
+def _meant(word: str) -> str | None:
+    """Return what to say of a prompt that may be meant as a command or a file; None if nothing."""
+    longs = [each.long for flags in FLAGS.values() for each in flags]
+    command = _COMMANDS.get(word, f"ore --{word}" if f"--{word}" in longs else None)
+    if command is not None:
+        return f"'{word}' is asked as a prompt. If it was meant as a command, write {command}."
+    if os.path.isfile(word):
+        return (
+            "The name of a file is asked as a prompt. To have it read, write -f before it, and a "
+            "question after it."
+        )
+    return None
 
 
 def read_prompt(
@@ -191,7 +218,9 @@ def read_prompt(
     if piped is None and options.no_stdin:
         raise UsageError("There is no prompt: write one; --no-stdin leaves stdin alone.")
     if piped is None:
-        raise UsageError('There is no prompt: write one, as in ore "Why is the sky blue?".')
+        raise UsageError(
+            'There is no prompt: write one, as in ore "Why is the sky blue?", or talk with ore -c.'
+        )
     raise UsageError("There is no prompt: write one; stdin is empty.")
 
 

@@ -776,3 +776,35 @@ def test_verbose_does_not_repeat_what_is_shown_apart(ore):
     err = ore("hi", "-v", metadata=said).err
     assert "total_duration" in err
     assert "thinking" not in err and "format" not in err
+
+
+@pytest.mark.parametrize(
+    "argv, said",
+    [
+        (
+            ["list"],
+            "'list' is asked as a prompt. If it was meant as a command, write ore --list-models.",
+        ),
+        (
+            ["help", "--host", "a"],
+            "'help' is asked as a prompt. If it was meant as a command, write ore --help.",
+        ),
+        (
+            ["serve"],
+            "'serve' is asked as a prompt. If it was meant as a command, write ollama serve.",
+        ),
+        (
+            [__file__],
+            "The name of a file is asked as a prompt. To have it read, write -f before it",
+        ),
+        (["list", "--system", "Translate this word."], None),
+        (["--session", "a", "help"], None),
+        (["list them"], None),
+        (["hello"], None),
+    ],
+)
+def test_a_word_that_may_be_meant_as_a_command_is_asked_and_told_on_a_terminal(argv, said, home):
+    for err, is_told in ((Terminal(), said is not None), (io.StringIO(), False)):
+        backend = ScriptedBackend(["An answer."])
+        assert main(argv, Console(None, io.StringIO(), err), lambda *_: backend) == 0
+        assert ((said or "asked as a prompt") in err.getvalue()) is is_told
