@@ -11,14 +11,8 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 
 # Those that end a program, and those that a program has a handler of its own for.
-_DEFERRED = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGALRM,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-)
+_ITS_OWN = (signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2)
+_DEFERRED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, *_ITS_OWN)
 
 
 @contextmanager
@@ -68,10 +62,12 @@ def _is_alone() -> bool:
 def _note(number: int, arrived: list[int], undo: list[Callable[[], object]]) -> None:
     """Install a handler that only notes that the signal arrived."""
     handler = signal.getsignal(number)
-    # What is ignored stays so, in a child too; what Python did not install can't be put back. A loop of
-    # asyncio hears of a signal by itself, and would do so twice.
+    # What is ignored stays so, in a child too; what Python did not install can't be put back, as that of
+    # faulthandler.register, where Python knows of none. A loop of asyncio hears of a signal by itself, and
+    # would do so twice.
+    is_native = handler is None or handler == signal.SIG_DFL and number in _ITS_OWN
     is_loops = getattr(handler, "__module__", "") == "asyncio.unix_events"
-    if handler not in (None, signal.SIG_IGN) and not is_loops:
+    if handler != signal.SIG_IGN and not (is_native or is_loops):
         signal.signal(number, handler)  # where none can be installed, there is nothing to undo
         undo.append(lambda: signal.signal(number, handler))
         signal.signal(number, lambda *_: None if number in arrived else arrived.append(number))

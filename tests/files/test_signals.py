@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import faulthandler
 import os
 import signal
 import subprocess
@@ -118,6 +119,19 @@ def test_an_ignored_signal_stays_ignored():
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_handler_that_python_does_not_know_of_is_there_afterwards(tmp_path):
+    with open(tmp_path / "dump.txt", "w+", encoding="utf-8") as dump:
+        faulthandler.register(signal.SIGUSR1, file=dump)
+        try:
+            with deferred_signals():
+                pass
+            assert in_child(lambda: send(signal.SIGUSR1)).signal == 0
+        finally:
+            faulthandler.unregister(signal.SIGUSR1)
+        dump.seek(0)
+        assert "most recent call first" in dump.read()
 
 
 def test_another_thread_does_the_block_without_touching_handlers():
