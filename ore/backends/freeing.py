@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -18,6 +19,7 @@ from ore.files.folder import Folder
 from ore.files.locks import try_lock
 
 _STALE_SECONDS = 7 * 24 * 3600
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def named(shelf: Shelf, but: ModelName | None = None) -> set[str]:
@@ -64,8 +66,7 @@ def free(shelf: Shelf, gone: Manifest) -> int:
     with suppress(FileNotFoundError), Folder(shelf.root / BLOBS) as blobs, ExitStack() as held:
         alone = []
         for file in dict.fromkeys(shelf.blob_path(layer).name for layer in gone.all_layers()):
-            if blobs.has(file) and (lock := try_lock(blobs, f".{file}.lock")) is not None:
-                held.callback(lock.remove, blobs)
+            if blobs.has(file) and _is_unused(blobs, file, held):
                 alone.append(file)
         kept = {f"sha256-{digest.removeprefix('sha256:')}" for digest in named(shelf)}
         for file in alone:
@@ -73,6 +74,19 @@ def free(shelf: Shelf, gone: Manifest) -> int:
                 freed += blobs.stat(file).st_size
                 blobs.remove(file)
     return freed
+
+
+def _is_unused(blobs: Folder, file: str, held: ExitStack) -> bool:
+    """Return whether no pull is at work on a blob; where its lock can be made, it is ``held`` here."""
+    try:
+        lock = try_lock(blobs, f".{file}.lock")
+    except OSError as exc:
+        if exc.errno not in _FULL:
+            raise
+        return True  # there is no lock, and nobody can make one: room is made here
+    if lock is not None:
+        held.callback(lock.remove, blobs)
+    return lock is not None
 
 
 def check_room(shelf: Shelf, name: ModelName, missing: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -130,6 +131,18 @@ def test_a_blob_stays_that_a_pull_has_named_meanwhile(root, monkeypatch):
     monkeypatch.setattr(freeing, "try_lock", try_lock)
     assert shelf_care.remove("mine") == 0
     assert len(blobs_of(root)) == 2 and not list(root.glob("blobs/.*"))
+
+
+@pytest.mark.parametrize("full", [errno.ENOSPC, errno.EDQUOT])
+def test_a_model_is_removed_from_a_disk_that_has_no_room_for_a_lock(root, monkeypatch, full):
+    put_model(root, "mine", GGUF)
+
+    def try_lock(folder, name):
+        raise OSError(full, os.strerror(full), name)
+
+    monkeypatch.setattr(freeing, "try_lock", try_lock)
+    assert shelf_care.remove("mine") > len(GGUF)
+    assert not blobs_of(root)
 
 
 def test_a_model_that_is_removed_meanwhile_keeps_no_other_from_being_removed(root, monkeypatch):
