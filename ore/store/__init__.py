@@ -16,7 +16,7 @@ from ore.errors import InvalidSessionError, SessionError, SessionExistsError, Se
 from ore.files.folder import Folder
 from ore.files.trust import home_folder
 from ore.store.beginnings import Beginning, copy_beginning, read_beginning, write_beginning
-from ore.store.beside import RUNS, SIZES, TYPED, files_beside, take_along
+from ore.store.beside import RUNS, SIZES, TYPED, remove_along, take_along
 from ore.store.facts import Found, Salvaged, SessionDetails, describe, search
 from ore.store.names import check_name, salvaged_name
 from ore.store.salvage import salvage_turns
@@ -242,9 +242,7 @@ class FileSessionStore(SessionStore):
             require_regular(folder, name)
             with self._locks.locked(folder, name, 0.0):
                 folder.remove(f"{name}.json")
-                for file in (f".{name}.tmp", *files_beside(name)):
-                    with suppress(FileNotFoundError, IsADirectoryError):
-                        folder.remove(file)
+                remove_along(folder, name, self._report)
                 self._report_sync(name, folder.sync())
         self._files.forget(name)
 

@@ -30,3 +30,14 @@ def take_along(folder: Folder, old: str, new: str, report: Callable[[str], None]
                 folder.remove(renamed)
         except OSError as exc:
             report(f"{folder.path / file} was not renamed with its session: {reason(exc)}.")
+
+
+def remove_along(folder: Folder, name: str, report: Callable[[str], None]) -> None:
+    """Remove what stands beside the session ``name``; ``report`` is told of what can't be."""
+    for file in (f".{name}.tmp", *files_beside(name)):
+        try:
+            folder.remove(file)
+        except (FileNotFoundError, IsADirectoryError):
+            continue
+        except OSError as exc:
+            report(f"{folder.path / file} was not removed with its session: {reason(exc)}.")

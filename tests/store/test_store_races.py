@@ -44,6 +44,7 @@ def test_whatever_call_fails_the_session_is_named(tmp_path, use):
                 USES[use](store)
             except SessionError as exc:
                 assert exc.name == "talk"
+                assert os.path.exists(store.root / "talk.json"), "what is gone is not unusable"
                 said.append(str(exc))
             except FileAccessError:
                 assert use in ("list", "latest"), "these don't know of a session yet"
@@ -59,7 +60,8 @@ def test_whatever_call_fails_the_session_is_named(tmp_path, use):
             f"The disk did not confirm the change of the session '{UNCONFIRMED[use]}': it is made, "
             "but a power cut may undo it."
         )
-        assert all("was not renamed with its session: " in sentence for sentence in left)
+        known = f"was not {use}d with its session: ".replace("delete", "remove")
+        assert all(known in sentence for sentence in left)
 
 
 # What others do meanwhile
