@@ -29,15 +29,7 @@ def canonical(value: Any) -> bytes:
         ValueError: It has none: half a surrogate pair, a number that is not finite, an integer
             beyond ``EXACT``, or something that is not JSON.
     """
-    return _text(value).encode("utf-8")
-
-
-def canonical_text(value: Any) -> str:
-    """Return the canonical JSON of a parsed value as text; raises what ``canonical`` does.
-
-    A text with half a surrogate pair stands in it: encoding it raises the ``ValueError``.
-    """
-    return _text(value)
+    return canonical_text(value).encode("utf-8")
 
 
 def digest(value: Any) -> str:
@@ -73,16 +65,20 @@ def value_or_text(value: Any) -> Any:
     return value
 
 
-def _text(value: Any) -> str:
+def canonical_text(value: Any) -> str:
+    """Return the canonical JSON of a parsed value as text; raises what ``canonical`` does.
+
+    A text with half a surrogate pair stands in it: encoding it raises the ``ValueError``.
+    """
     kind = type(value)
     if kind is str:
         return _quoted(value)
     if value is None:
         return "null"
     if kind is dict:
-        return joined({key: _text(each) for key, each in value.items()})
+        return joined({key: canonical_text(each) for key, each in value.items()})
     if kind is list:
-        return f"[{','.join(map(_text, value))}]"
+        return f"[{','.join(map(canonical_text, value))}]"
     if kind is bool:
         return "true" if value else "false"
     if kind is int:
@@ -93,7 +89,7 @@ def _text(value: Any) -> str:
         return _number(value)
     for base, plain in _PLAIN:
         if isinstance(value, base):
-            return _text(plain(value))
+            return canonical_text(plain(value))
     raise ValueError(f"{kind.__name__} is not JSON")
 
 
