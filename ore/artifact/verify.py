@@ -86,23 +86,6 @@ class Checked:
         return UNSIGNED if self.signature is not None and self.signature.problem else HOLDS
 
 
-def verify(
-    paths: Sequence[str],
-    stdin: io.BufferedIOBase | None = None,
-    signers: Signers | None = None,
-) -> list[Checked]:
-    """Check each artifact and their chain; return what was found, in the order of ``paths``.
-
-    Never raises: what can't be read is a finding.
-
-    Args:
-        paths: Those of artifacts; ``-`` is stdin.
-        stdin: What is read for ``-``.
-        signers: Those who may have signed them; None does not look for signatures.
-    """
-    return in_chain([look_at(path, stdin, signers) for path in paths])
-
-
 def in_chain(found: list[Checked]) -> list[Checked]:
     """Add to what was ``found`` of artifacts by themselves what they show of each other; return it."""
     read = [each for each in found if each.execution_id is not None]

@@ -20,9 +20,10 @@ import pytest
 from ore.artifact import encode_artifact, many
 from ore.artifact import verify as artifacts
 from ore.artifact.seal import seal
-from ore.artifact.verify import in_chain, verify
+from ore.artifact.verify import in_chain
 from ore.core import ORE
 from ore.errors import ArtifactError
+from ore.glass import comparing
 from tests.glass.test_recording import Echo
 from tests.support.runs import record, rewrite
 
@@ -66,7 +67,7 @@ def test_what_is_no_file_of_a_folder_is_not_waited_for(runs):
         assert list(many.files_of(["runs"])) == FOUND
 
 
-@pytest.mark.parametrize("look", [verify_many, lambda paths, _: verify(paths)])
+@pytest.mark.parametrize("look", [verify_many, lambda paths, _: comparing.check_all(paths)])
 def test_what_has_become_a_fifo_since_it_was_listed_is_not_waited_for(runs, look):
     paths = list(many.files_of(["runs"]))
     (runs / "a/one.json").unlink()
@@ -142,7 +143,7 @@ def test_several_processes_find_what_one_finds(folder, monkeypatch):
     paths, told = list(many.files_of(["."])), []
     found = verify_many(paths, told.append)
     assert told == list(range(1, 152))
-    alone = verify(paths)
+    alone = comparing.check_all(paths)
     for one, other in zip(found, alone, strict=True):
         assert (one.path, one.state, one.sha256) == (other.path, other.state, other.sha256)
         assert (one.execution_id, one.content) == (other.execution_id, other.content)

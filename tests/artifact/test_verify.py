@@ -10,7 +10,6 @@ import os
 import pytest
 
 from ore.artifact.seal import seal, without_self
-from ore.artifact.verify import verify
 from ore.glass.comparing import check_all
 from ore.report.collecting import collect
 from ore.report.form_facts import gather
@@ -280,7 +279,7 @@ def test_of_an_absurdly_long_id_its_hash_is_kept_and_the_chain_is_still_checked(
     first, second = ore("--verify", "a.json", "b.json", "--json").json
     assert (first["execution_id"], first["holds"]) == ("sha256:" + sha256("x" * 5000), True)
     assert (second["holds"], second["notes"]) == (True, ["child of a.json"])
-    [second] = verify(["b.json"])
+    [second] = check_all(["b.json"])
     assert len(str(second.parent)) < 400 and sha256("x" * 5000) in second.notes[0]
 
 
