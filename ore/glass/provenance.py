@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -30,7 +30,8 @@ LONGEST_KEPT_TEXT = 1 << 16
 _LONG, _TRIES = 1.0, 4  # seconds after which a server is slow, and how often it is asked then
 
 
-class Sourced(NamedTuple):
+@dataclass(frozen=True)
+class Sourced:
     """One message as it is sent, and where it came from.
 
     Attributes:
@@ -159,7 +160,7 @@ def artifact_of(made: MadeWith, turn: TurnFacts, response: Response) -> Executio
 
 
 def _texts(messages: Sequence[Sourced], rendered: object) -> dict[str, Any]:
-    return {"messages": [each._asdict() for each in messages], "rendered": rendered}
+    return {"messages": [asdict(each) for each in messages], "rendered": rendered}
 
 
 def _kept_template(made: MadeWith) -> dict[str, str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ore.artifact.canonical import text_digest
@@ -157,7 +157,7 @@ def answered(
     is_same = digest is not None and digest == (old.provenance or {}).get(DIGEST)
     name = old.input.model_id if is_same else backend.name_of(model)
     new = ExecutionArtifact.from_response(response, old.input.prompt, name)
-    return replace(new, provenance=about | {"messages": [each._asdict() for each in known]})
+    return replace(new, provenance=about | {"messages": [asdict(each) for each in known]})
 
 
 def template_of(run: ExecutionArtifact) -> object:

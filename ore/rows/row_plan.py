@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ore.backends.window import estimate
@@ -47,7 +47,7 @@ class RowsPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document that ``--rows`` writes with ``--dry-run``."""
-        first = [each._asdict() for each in self.first]
+        first = [asdict(each) for each in self.first]
         return {"plan_version": PLAN_VERSION, **vars(self), "first": first}
 
 
