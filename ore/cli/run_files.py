@@ -138,6 +138,8 @@ def _planned(options: Options, plan: Plan, path: str) -> tuple[Options, Given]:
                 f"{shown} was planned for the model {brief(plan.model_id)} of an openai server: "
                 f"say --backend openai, or name a model with --model."
             )
+    if options.join_messages is None and plan.joins:
+        changed["join_messages"] = "always"
     asked = plan.asked()
     is_shaped = options.choose is not None or options.schema is not None
     if not is_shaped and asked.choices is not None:

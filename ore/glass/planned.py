@@ -98,6 +98,7 @@ class Plan:
         grants: The permissions that were granted.
         expect: What is expected of the answer, by kind.
         turn: The turn itself.
+        joins: Whether messages of it would be sent as one.
     """
 
     sha256: str
@@ -109,6 +110,7 @@ class Plan:
     expect: dict[str, Any]
     messages: list[dict[str, str]]
     turn: Planned
+    joins: bool
 
     def asked(self) -> PlannedOptions:
         """Return the options of the model, and apart from them what ORE keeps among them."""
@@ -202,6 +204,7 @@ def parse_plan(data: bytes, path: str) -> Plan:
         plan.get("expect", {}),
         messages,
         turn,
+        bool(plan.get("joined")),
     )
 
 

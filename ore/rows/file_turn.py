@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ore.backends.choice import ON_THIS_MACHINE
+from ore.backends.joining import JoiningReasoner
 from ore.backends.model_options import as_pairs, parse_options, parse_think
 from ore.backends.named import reasoner_with
 from ore.backends.schema import read_schema
@@ -47,6 +48,7 @@ class _Turn:
     session_name: str | None = None
     routing: RoutingDecision | None = None
     grants: tuple[str, ...] = ()
+    joins: bool = False
 
 
 def run_file(
@@ -91,6 +93,8 @@ def run_file(
         if reasoner is None:
             made = reasoner_with(turn.backend, turn.model, None, turn.settings)
             reasoner = stack.enter_context(closing(made))
+        if turn.joins:
+            reasoner = JoiningReasoner(reasoner)
         engine = ORE(turn.given.around(reasoner), turn.system_prompt)
         turn.given.check_system(engine.system_prompt)
         given = (turn.given.prompt, turn.session, turn.tool_results, turn.skill_context)
@@ -179,4 +183,5 @@ def _planned(plan: Plan, path: str, full: bool, *, has_reasoner: bool) -> _Turn:
         turn.session_source,
         turn.decision,
         plan.grants,
+        plan.joins,
     )

@@ -277,6 +277,20 @@ def test_a_plan_that_is_run_differs_in_nothing_but_the_answer(city, tmp_path, mo
         assert found.json["not_known"][-1] == "answer"
 
 
+def test_a_plan_whose_messages_are_joined_sends_them_so_unless_a_flag_says_more(city, tmp_path):
+    (tmp_path / "voice.md").write_text("Rhyme.\n")
+    turn = ["hi", "-f", "voice.md", "--no-system", "--join-messages", "always"]
+    plan = planned(tmp_path, *turn)
+    result, sent = run_ore("--run", "plan.json"), run_ore(*turn)
+    assert [[each.content for each in call] for call in result.calls] == [
+        [each.content for each in call] for call in sent.calls
+    ]
+    assert result.err == sent.err and len(result.calls[0]) == 1
+    assert run_ore("--run", "plan.json", "--dry-run").json["joined"] == plan["joined"]
+    apart = run_ore("--run", "plan.json", "--join-messages", "never")
+    assert [each.content for each in apart.calls[0]][-1] == "hi" and len(apart.calls[0]) == 2
+
+
 def test_flags_win_over_a_plan_and_can_not_change_its_messages(city, tmp_path):
     planned(tmp_path, "hi", "-o", "seed=1", "-o", "top_k=3")
     result = run_ore("--run", "plan.json", "-o", "seed=2", "--model", "b", models=("scripted", "b"))

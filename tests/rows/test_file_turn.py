@@ -192,6 +192,20 @@ def test_a_plan_without_a_system_prompt_and_one_of_the_command_line(server, tmp_
         assert sources == [*([source] if source else []), "prompt"]
 
 
+def test_the_messages_of_a_plan_are_joined_where_they_were_planned_so(server, tmp_path, capsys):
+    path, turn = tmp_path / "plan.json", ["Hi", "-n", "-m", "mistral", "--join-messages", "always"]
+    turn += ["--no-system", "-f", str(path)]
+    path.write_text("A note.")
+    assert ore.main([*turn, "--dry-run"]) == ore.main([*turn, "-q"]) == 0
+    path.write_text(capsys.readouterr().out.removesuffix("Paris.\n"))
+    made = ore.run_file(path)
+    assert server.chats[-1].json["messages"] == server.chats[-2].json["messages"]
+    assert len(made.provenance["joined"]) == len(server.chats[-1].json["messages"]) == 1
+    asked = Atlas()
+    ore.run_file(path, reasoner=asked)
+    assert len(asked.asked[0]) == 1
+
+
 def test_a_plan_of_somewhere_else_needs_a_reasoner(tmp_path, monkeypatch):
     path, reasoner = tmp_path / "plan.json", Atlas()
     planned(path, ORE(reasoner, ""), "Hi")
