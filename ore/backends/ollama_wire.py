@@ -61,6 +61,7 @@ class Request:
         is_done: Whether the server has said that the answer is done.
         status: The HTTP status; 0 before there is one.
         location: Where a redirect leads.
+        login: The header that says how to log in.
         key: The header with the key that was sent.
         has_heard: Whether the server has answered before.
     """
@@ -75,6 +76,7 @@ class Request:
     is_done: bool = False
     status: int = 0
     location: str = field(default="", repr=False)
+    login: str = field(default="", repr=False)
     key: str = field(default="", repr=False)
     has_heard: bool = False
     body: bytes = b""
@@ -112,6 +114,7 @@ class Hooks(threading.local):
         request.status = response.status_code
         self.heard.add(request.status)  # an event of threads would stay locked by an interrupt
         request.location = response.headers.pop("location", "")  # may hold a password
+        request.login = response.headers.get("www-authenticate", "")
         encoding = response.headers.get("content-encoding", "")
         if encoding.lower() not in ("", "identity", "none"):
             raise ValueError(f"the answer is encoded as {encoding}")
@@ -275,6 +278,7 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
             request.status,
             request.body,
             location=request.location,
+            login=request.login,
             strict=request.strict,
         )
     if isinstance(error, httpx.ConnectTimeout):

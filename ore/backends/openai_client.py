@@ -68,7 +68,7 @@ class Call:
         self.deadline = deadline or Deadline(None)
         self._strict = strict
         self._model, self._sent, self._begun, self._problem = "", False, False, ""
-        self._status, self._body, self._is_list = 0, b"", False
+        self._status, self._body, self._login, self._is_list = 0, b"", "", False
         self._unread, self._longest = 0, LINE_LIMIT
         self._stream: Any = None
         self._openai, self._httpx = _packages()
@@ -201,6 +201,7 @@ class Call:
         """Runs when the status and the headers are there, before the body is read."""
         self._status = response.status_code
         _heard.add(self._host.url)
+        self._login = response.headers.get("www-authenticate", "")
         kind = text_without_key(response.headers.get("content-type", ""), self._key).lower()
         if response.headers.get("content-encoding", "").lower() not in ("", "identity", "none"):
             self._problem = "its answer is compressed, though that was not asked for"
@@ -249,13 +250,10 @@ class Call:
         if not self._sent:
             return UsageError(f"The request to the model can't be made: {in_words(error)}.")
         if self._status >= 300:
+            about = (host, self._model, self._status, self._body)
+            has_key, login = self._key is not None, self._login
             return refusals.openai_status_error(
-                host,
-                self._model,
-                self._status,
-                self._body,
-                has_key=self._key is not None,
-                strict=self._strict,
+                *about, has_key=has_key, login=login, strict=self._strict
             )
         if isinstance(cause, httpx.ConnectTimeout):
             return failures.unreachable_error(host, "no connection came about in time", OPENAI)

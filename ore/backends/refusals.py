@@ -61,6 +61,10 @@ _OF_A_PULL = (
 _TOO_MUCH = (
     "takes no request as large as this one (status 413{}): shorten the prompt, or its images"
 )
+_LOGIN = (
+    "wants a user name and a password (status 401), which ORE does not send: ask whoever runs it for an "
+    "address without them"
+)
 _KINDS = {401: NothingAnswersError, 402: NothingAnswersError, 413: TurnTooLargeError}
 _REFUSED = {400: TurnFailedError, 413: TurnTooLargeError, 422: TurnFailedError}
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -140,9 +144,21 @@ def reported_error(
 
 
 def ollama_status_error(
-    host: Host, model: str, status: int, body: bytes, *, location: str = "", strict: bool = False
+    host: Host,
+    model: str,
+    status: int,
+    body: bytes,
+    *,
+    location: str = "",
+    login: str = "",
+    strict: bool = False,
 ) -> BackendError:
-    """Ollama answered with a status of 300 or more; ``location`` is where a redirect leads."""
+    """Ollama answered with a status of 300 or more.
+
+    Args:
+        location: Where a redirect leads.
+        login: The header that says how to log in.
+    """
     if status == 407:
         return proxy_error(host)
     error = error_words(body) or _detail(body)
@@ -150,6 +166,8 @@ def ollama_status_error(
     text = "a web page" if text.startswith("<") else text
     if status in _REDIRECTS:
         why = _led(location)
+    elif status == 401 and not error and _wants_password(login):
+        why = _LOGIN
     elif status == 401:
         link = (loads(body) if error else {}).get("signin_url")
         way = (
@@ -185,11 +203,18 @@ def _detail(body: bytes) -> str:
 
 
 def openai_status_error(
-    host: Host, model: str, status: int, body: bytes, *, has_key: bool, strict: bool = False
+    host: Host,
+    model: str,
+    status: int,
+    body: bytes,
+    *,
+    has_key: bool,
+    login: str = "",
+    strict: bool = False,
 ) -> BackendError:
     """Another server answered with a status of 300 or more; ``has_key``: a key was sent.
 
-    The body of a redirect is where it leads, if it says so.
+    The body of a redirect is where it leads, if it says so; ``login`` is how to log in, as a header says.
     """
     if status == 407:
         return proxy_error(host)
@@ -208,12 +233,8 @@ def openai_status_error(
     elif status == 403 and text and has_key:  # it may know the key, and not let it ask for this
         why = f"refuses ({plain}): look what the key in OPENAI_API_KEY is allowed there"
     elif status in (401, 403):
-        key = "the key in OPENAI_API_KEY is not accepted" if has_key else "it wants a key"
-        if status == 403:  # a firewall says so, too
-            key = "it may not accept the key that it was sent" if has_key else "it may want a key"
-            key += "" if body.strip() else "; Ollama wants its IP address, not a name"
-        said = f" ({plain})" if text or is_page else ""
-        why = f"refuses{said}: {key}. Set OPENAI_API_KEY; it is sent over https, or on this machine, only"
+        said = plain if text or is_page else ""
+        why = _locked(status, said, body, has_key, "" if text else login)
     elif (status in (400, 404, 410) and re.search(NO_MODEL, words[:MOST_JUDGED])) or (
         status == 404 and model and model in text
     ):
@@ -238,6 +259,24 @@ def openai_status_error(
     through = "" if text else answered_by_proxy(host)
     kind = _KINDS.get(status, BackendError)
     return kind(f"The server at {host} {why}.{through}", host=host.url)
+
+
+def _locked(status: int, said: str, body: bytes, has_key: bool, login: str) -> str:
+    """Say what is wrong with a key, or its absence; ``said`` are the server's words."""
+    if status == 401 and _wants_password(login):
+        return _LOGIN
+    key = "the key in OPENAI_API_KEY is not accepted" if has_key else "it wants a key"
+    if status == 403:  # a firewall says so, too
+        key = "it may not accept the key that it was sent" if has_key else "it may want a key"
+        key += "" if body.strip() else "; Ollama wants its IP address, not a name"
+    refuses = f"refuses ({said})" if said else "refuses"
+    return f"{refuses}: {key}. Set OPENAI_API_KEY; it is sent over https, or on this machine, only"
+
+
+def _wants_password(login: str) -> bool:
+    """Whether a server, or a proxy before it as nginx, wants a user name and a password, and takes no key."""
+    kinds = login.lower()
+    return kinds.startswith("basic") and "bearer" not in kinds
 
 
 def _led(location: str) -> str:

@@ -305,6 +305,19 @@ def test_what_may_be_a_secret_of_a_redirect_is_not_shown():
             chat(server.url)
 
 
+@pytest.mark.parametrize("page, is_password", [(b"<html>401</html>", 1), (b'{"error":"no"}', 0)])
+def test_a_proxy_that_wants_a_password_is_not_signed_in_to(page, is_password):
+    login = 'WWW-Authenticate: Basic realm="x"'
+    refused = raw(page, "HTTP/1.1 401 Unauthorized", login, f"Content-Length: {len(page)}")
+    with FakeOllama(scenario="raw", raw=refused) as server:
+        with pytest.raises(BackendError) as caught:
+            chat(server.url)
+    assert ("wants a user name and a password (status 401)" in str(caught.value)) is bool(
+        is_password
+    )
+    assert ("ollama signin" in str(caught.value)) is not bool(is_password)
+
+
 def test_a_redirect_is_not_followed():
     with FakeOllama() as other, FakeOllama() as server:
         location = f"Location: {other.url}/api/chat"

@@ -209,6 +209,29 @@ def test_a_key_that_is_not_accepted_is_no_fault_of_the_turn(status, body):
     assert type(error) is NothingAnswersError and "the key in OPENAI_API_KEY is not" in str(error)
 
 
+@pytest.mark.parametrize(
+    "login, body, is_password",
+    [
+        ('Basic realm="x"', b"<html>401</html>", True),  # nginx's, Apache's
+        ("basic", b"", True),  # Caddy's
+        ('Basic realm="x", Bearer', b"", False),
+        ("Bearer", b"", False),
+        ("", b"", False),
+        ('Basic realm="x"', b'{"error": {"message": "No key."}}', False),  # it knows the protocol
+    ],
+)
+def test_a_proxy_that_wants_a_password_is_not_given_a_key(login, body, is_password):
+    headers = {"WWW-Authenticate": login} if login else {}
+    with FakeOpenAI() as fake:
+        fake.play = [Whole(401, "text/html", body, headers)]
+        for key in (None, "k"):
+            with pytest.raises(NothingAnswersError) as caught:
+                reasoner(fake, key).reason(ASKED)
+            said = str(caught.value)
+            assert ("wants a user name and a password (status 401)" in said) is is_password
+            assert ("Set OPENAI_API_KEY" in said) is not is_password
+
+
 def test_a_server_that_wants_to_be_paid_is_no_fault_of_the_turn():
     body = b'{"error": {"message": "Insufficient credits"}}'
     error = refusals.openai_status_error(Host("https://h"), "m", 402, body, has_key=True)
