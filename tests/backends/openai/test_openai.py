@@ -232,6 +232,15 @@ def test_a_proxy_that_wants_a_password_is_not_given_a_key(login, body, is_passwo
             assert ("Set OPENAI_API_KEY" in said) is not is_password
 
 
+def test_a_list_of_models_is_read_though_its_head_calls_it_a_text():
+    with FakeOpenAI() as fake:
+        fake.listing = [Whole(200, "text/plain", b'{"object": "list", "data": [{"id": "small"}]}')]
+        assert OpenAIBackend(Host(fake.url)).models() == ["small"]
+        fake.listing = [Whole(200, "text/html", b"<html>")]
+        with pytest.raises(BackendError, match="not of the right shape"):
+            OpenAIBackend(Host(fake.url)).models()
+
+
 def test_a_server_that_wants_to_be_paid_is_no_fault_of_the_turn():
     body = b'{"error": {"message": "Insufficient credits"}}'
     error = refusals.openai_status_error(Host("https://h"), "m", 402, body, has_key=True)
