@@ -65,6 +65,11 @@ _LOGIN = (
     "wants a user name and a password (status 401), which ORE does not send: ask whoever runs it for an "
     "address without them"
 )
+_NO_TLS = (
+    rb"plain HTTP request was sent to HTTPS port|plain HTTP to an SSL-enabled|"
+    rb"HTTP request to an HTTPS server|combination of host and port requires TLS"
+)
+"""What nginx, Apache, programs in Go, and Tomcat say to a request in plain text at a port of TLS."""
 _KINDS = {401: NothingAnswersError, 402: NothingAnswersError, 413: TurnTooLargeError}
 _REFUSED = {400: TurnFailedError, 413: TurnTooLargeError, 422: TurnFailedError}
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -159,8 +164,8 @@ def ollama_status_error(
         location: Where a redirect leads.
         login: The header that says how to log in.
     """
-    if status == 407:
-        return proxy_error(host)
+    if (before := _said_before(host, status, body)) is not None:
+        return before
     error = error_words(body) or _detail(body)
     text = shorten(error or body.decode("utf-8", "replace"))
     text = "a web page" if text.startswith("<") else text
@@ -195,6 +200,17 @@ def ollama_status_error(
     return kind(f"The server at {host} {why}.{through}", host=host.url)
 
 
+def _said_before(host: Host, status: int, body: bytes) -> BackendError | None:
+    """Return what a proxy, or TLS, refuses a request with before the server itself is asked, or None."""
+    if status == 407:
+        return proxy_error(host)
+    if status == 400 and host.url.startswith("http:") and re.search(_NO_TLS, body[:MOST_JUDGED]):
+        there = host.url.replace("http:", "https:", 1)
+        what = f"The server at {host} speaks https, and was asked over http: try {there}."
+        return BackendError(what, host=host.url)
+    return None
+
+
 def _detail(body: bytes) -> str:
     """Return what Open WebUI, through which an Ollama is asked, says of an error; nothing of an address."""
     value = loads(body)
@@ -216,8 +232,8 @@ def openai_status_error(
 
     The body of a redirect is where it leads, if it says so; ``login`` is how to log in, as a header says.
     """
-    if status == 407:
-        return proxy_error(host)
+    if (before := _said_before(host, status, body)) is not None:
+        return before
     text = openai_words(body)
     plain = shorten(text or body.decode("utf-8", "replace")) or "no text"
     is_page = plain.startswith("<")

@@ -251,6 +251,26 @@ def test_what_an_ollama_says_through_open_webui_is_understood(status, detail, co
     assert error.exit_code == code and said in str(error)
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"<html><title>400 The plain HTTP request was sent to HTTPS port</title></html>",
+        b"<p>Reason: You're speaking plain HTTP to an SSL-enabled server port.</p>",
+        b"Client sent an HTTP request to an HTTPS server.\n",
+        b"Bad Request\nThis combination of host and port requires TLS.\n",
+    ],
+    ids=["nginx", "Apache", "Go", "Tomcat"],
+)
+def test_a_port_that_wants_https_is_to_be_asked_by_https(page):
+    host = Host("http://box.example:8443/v1", "--host")
+    said = "speaks https, and was asked over http: try https://box.example:8443/v1."
+    for error in (
+        refusals.openai_status_error(host, "m", 400, page, has_key=False),
+        refusals.ollama_status_error(host, "m", 400, page),
+    ):
+        assert type(error) is BackendError and said in str(error)
+
+
 def test_a_missing_model_names_those_that_are_there():
     error = failures.no_model_error(HOST, "m", failures.OLLAMA, ("a:latest", "b"))
     assert (error.model, error.available) == ("m", ("a:latest", "b"))
