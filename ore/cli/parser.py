@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -141,6 +142,10 @@ class Parser(argparse.ArgumentParser):
             return ", and -f before each file"
         return ""
 
+    def _get_nargs_pattern(self, action: argparse.Action) -> str:
+        """Return what a flag takes: no other flag, which newer versions of argparse take for a second value."""
+        return super()._get_nargs_pattern(action).replace("[AO]", "A")
+
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         """Return the value of ``--flag=--``, which argparse leaves out before Python 3.13."""
         if not action.option_strings or arg_strings != ["--"]:
@@ -221,6 +226,8 @@ def build_parser() -> Parser:
     """Return the parser of ORE's command line."""
     parser = Parser(prog="ore", allow_abbrev=False, add_help=False)
     parser.suggest_on_error = False
+    # One answer on every Python: newer ones take what only begins like a number for one.
+    parser._negative_number_matcher = re.compile(r"-\d+$|-\d*\.\d+$")
     for name in (None, "store"):
         parser.register("action", name, _Once)
     # In a group, as the flags: else a formatter would be made, and half of the standard library imported.

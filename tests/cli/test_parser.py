@@ -49,6 +49,11 @@ def test_what_is_not_in_the_grammar_raises_and_writes_nothing(argv, capsys):
         ),
         (["--diff", "a"], "--diff needs 2 values: --help runs says what."),
         (["--diff", "-a", "-b"], "--diff needs 2 values: --help runs says what."),
+        (["--diff", "a", "--json"], "--diff needs 2 values: --help runs says what."),
+        (
+            ["--rename-session", "a", "--yes"],
+            "--rename-session needs 2 values: --help sessions says what.",
+        ),
         (["--verify"], "--verify needs at least one value right after it: --help runs says what."),
         (
             ["--verify", "--json", "a.json"],
