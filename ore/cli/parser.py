@@ -217,6 +217,11 @@ def decode(data: bytes, what: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as exc:
+        if data.startswith(b"%PDF-"):
+            raise UsageError(
+                f"{what} is a PDF: make a text of it first, for example with pdftotext; nothing was "
+                f"sent."
+            ) from exc
         raise UsageError(
             f"{what} is not UTF-8 at byte {exc.start}: convert it to UTF-8 first; nothing was sent."
         ) from exc

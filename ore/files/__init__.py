@@ -196,16 +196,16 @@ def decode_text(data: bytes, shown: str, path: str) -> str:
     Raises:
         FileAccessError: They are not UTF-8, or hold a NUL, which no text has.
     """
-    if (at := data.find(0)) >= 0:
-        raise FileAccessError(
-            f"{shown} is not text: it has a NUL at byte {at}; name a text file.", path
-        )
     try:
-        return data.decode("utf-8").removeprefix("\ufeff")
+        if (at := data.find(0)) >= 0 and data[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+            why = f"is not text: it has a NUL at byte {at}; name a text file"
+        else:
+            return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as exc:
-        raise FileAccessError(
-            f"{shown} is not UTF-8 at byte {exc.start}: convert it to UTF-8 first.", path
-        ) from exc
+        why = f"is not UTF-8 at byte {exc.start}: convert it to UTF-8 first"
+    if data.startswith(b"%PDF-"):
+        why = "is a PDF: make a text of it first, for example with pdftotext"
+    raise FileAccessError(f"{shown} {why}.", path)
 
 
 def replace_file(

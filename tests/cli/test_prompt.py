@@ -48,6 +48,11 @@ def test_stdin_that_is_not_utf8_names_the_byte():
         read_prompt(Options("why?"), io.BytesIO(b"ab\xff"), ignore)
 
 
+def test_a_pdf_on_stdin_is_told_what_makes_text_of_it():
+    with pytest.raises(UsageError, match="stdin is a PDF: make a text of it first"):
+        read_prompt(Options("why?"), io.BytesIO(b"%PDF-1.4\n\xe2\xe3"), ignore)
+
+
 def test_an_argument_that_is_not_utf8_names_the_byte():
     with pytest.raises(UsageError, match="not UTF-8 at byte 1"):
         build_parser().parse_args([os.fsdecode(b"a\xff")])
