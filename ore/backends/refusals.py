@@ -194,7 +194,9 @@ def ollama_status_error(
         why = f"refused: {text}"
     else:
         why = f"answered, but not {OLLAMA.alike} (status {status}: {text or 'no text'}): "
-        why += "check the address, or its log"
+        path = host.url.partition("://")[2].partition("/")[2]
+        way = f"leave /{path} out of it" if path else "its log"
+        why += f"check the address, or {way}"
     through = "" if error else answered_by_proxy(host)
     kind = _KINDS.get(status, BackendError)
     return kind(f"The server at {host} {why}.{through}", host=host.url)

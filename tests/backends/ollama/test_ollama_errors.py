@@ -271,6 +271,12 @@ def test_a_port_that_wants_https_is_to_be_asked_by_https(page):
         assert type(error) is BackendError and said in str(error)
 
 
+def test_a_path_that_only_other_protocols_have_is_named_where_nothing_is_found():
+    host = Host("http://127.0.0.1:11434/api/generate", "--host")
+    error = refusals.ollama_status_error(host, "m", 404, b"404 page not found")
+    assert str(error).endswith("check the address, or leave /api/generate out of it.")
+
+
 def test_a_missing_model_names_those_that_are_there():
     error = failures.no_model_error(HOST, "m", failures.OLLAMA, ("a:latest", "b"))
     assert (error.model, error.available) == ("m", ("a:latest", "b"))
