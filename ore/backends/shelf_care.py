@@ -124,8 +124,9 @@ def removable(name: str) -> str:
     pinned = [each for each in weights.PINNED if os.path.lexists(weights.pinned_path(each))]
     there = (*pinned, *map(str, own.names()))
     raise ModelNotFoundError(
-        f"ORE has fetched no model '{shown_name(name)}', so there is nothing to remove: in "
-        f"{one_line(str(weights.models_folder()))} it has {shown_names(there) or 'none'}.",
+        f"ORE has fetched no model '{shown_name(name)}' (ollama rm removes those of an Ollama "
+        f"server), so there is nothing to remove: in {one_line(str(weights.models_folder()))} it has "
+        f"{shown_names(there) or 'none'}.",
         model=name,
         available=there,
     )

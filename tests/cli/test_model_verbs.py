@@ -137,7 +137,7 @@ def test_nothing_of_ollama_s_and_no_file_of_the_user_s_is_removed(own, ollama):
         result = verb("--remove-model", name, "--yes")
         assert result.code == 1 and said in result.err
     result = verb("--remove-model", "../theirs", "--yes")
-    assert result.code == 1 and "has fetched no model '../theirs'" in result.err
+    assert result.code == 1 and "has fetched no model '../theirs' (ollama rm" in result.err
     assert f"in {own} it has none.\n" in result.err  # a server's list has others
     assert len(verb("--list-models").out.splitlines()) == 2
 
