@@ -24,14 +24,26 @@ _TEXTS = ("--help", "--version", "--print-completion")
 """Flags that show a text instead of doing anything else."""
 
 _OPTIONS = {
-    **{"temp": "temperature", "max_tokens": "num_predict", "n_predict": "num_predict"},
-    **{"topp": "top_p", "topk": "top_k", "ctx": "num_ctx", "ctx_size": "num_ctx"},
-    **{name: name for name in ("temperature", "seed", "top_p", "top_k", "min_p", "stop")},
-    **{
-        name: name for name in ("num_ctx", "num_predict", "num_gpu", "num_thread", "repeat_penalty")
-    },
+    **{"temp": "temperature", "max-tokens": "num_predict", "n-predict": "num_predict"},
+    **{"topp": "top_p", "topk": "top_k", "ctx": "num_ctx", "ctx-size": "num_ctx"},
+    **{"top-p": "top_p", "top-k": "top_k", "min-p": "min_p", "num-ctx": "num_ctx"},
+    **{"num-predict": "num_predict", "num-gpu": "num_gpu", "num-thread": "num_thread"},
+    **{name: name for name in ("temperature", "seed", "stop")},
 }
 """What other programs have as flags, and the model's option for each."""
+
+_INSTEAD = {
+    **{name: f"-o {option}=VALUE" for name, option in _OPTIONS.items()},
+    **dict.fromkeys(("p", "prompt"), "the prompt alone, in quotes"),
+    **dict.fromkeys(("url", "base-url", "port"), "--host with the server's address"),
+    **dict.fromkeys(("no-think", "nothink"), "--think off"),
+    **{name: f"--backend {name}" for name in ("ollama", "openai", "embedded")},
+    **{"chat": "-c", "format": "--schema SCHEMA"},
+}
+"""What other programs have as flags, and what to write here."""
+
+LONG_DASHES = ("\u2010", "\u2011", "\u2012", "\u2013", "\u2014", "\u2212")
+_CURLED = ("\u2018", "\u201c", "\u201e", "\xab")
 
 
 class _Text(argparse.Action):
@@ -132,13 +144,18 @@ class Parser(argparse.ArgumentParser):
 
     def _other_way(self, found: argparse.Namespace, rest: list[str]) -> str:
         """Return what else may have been meant by words of which one alone can be the prompt."""
+        words = (found.prompt, *rest)
+        if any(word.startswith(LONG_DASHES) for word in words):
+            return "; a flag begins with -, and not with a longer dash"
+        if any(word.startswith(_CURLED) for word in words):
+            return ", straight ones and not curled ones"
         if found.prompt == "run" and not os.path.exists(rest[0]):  # as Ollama's has one
             return ", or write --model"
         if f"--{found.prompt}" in self._option_string_actions:
             return f", or write --{found.prompt}"
         if found.choose:
             return ", and commas between the words of --choose"
-        if any(map(os.path.exists, (found.prompt, *rest))):
+        if any(map(os.path.exists, words)):
             return ", and -f before each file"
         return ""
 
@@ -195,9 +212,9 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}.")
 
     def _meant(self, flag: str) -> str:
-        option = _OPTIONS.get(flag.lstrip("-").replace("-", "_")) if flag[:2] == "--" else None
-        if option:
-            return f": an option of the model goes after -o, as in -o {option}=VALUE"
+        instead = _INSTEAD.get(flag.lstrip("-").replace("_", "-"))
+        if instead:
+            return f": write {instead}"
         long = [name[2:] for name in self._option_string_actions if name[:2] == "--"]
         near = nearest(flag.lstrip("-"), long) if flag[:2] == "--" else None
         return f"; the nearest is --{near}" if near else ": --help all lists them"

@@ -20,7 +20,7 @@ from ore.backends.schema import read_schema
 from ore.backends.settings import Settings
 from ore.cli.flags import FLAGS
 from ore.cli.options import Options, with_default_system
-from ore.cli.parser import decode
+from ore.cli.parser import LONG_DASHES, decode
 from ore.cli.rules import DEFAULT_SYSTEM
 from ore.cli.terminal.console import Console
 from ore.errors import OreError, UsageError
@@ -180,6 +180,8 @@ def _meant(word: str) -> str | None:
     command = _COMMANDS.get(word, f"ore --{word}" if f"--{word}" in longs else None)
     if command is not None:
         return f"'{word}' is asked as a prompt. If it was meant as a command, write {command}."
+    if word.startswith(LONG_DASHES) and " " not in word:
+        return "The prompt begins with a long dash; a flag begins with - or --."
     if os.path.isfile(word):
         return (
             "The name of a file is asked as a prompt. To have it read, write -f before it, and a "

@@ -71,16 +71,11 @@ def test_what_is_not_in_the_grammar_raises_and_writes_nothing(argv, capsys):
         (["--nosuch"], "There is no flag --nosuch: --help all lists them."),
         (["--save"], "There is no flag --save; the nearest is --save-session."),
         (["--model", "a", "--model", "b"], "--model is given twice: leave one of them out."),
-        (
-            ["--temp", "0", "hi"],
-            "There is no flag --temp: an option of the model goes after -o, as in "
-            "-o temperature=VALUE.",
-        ),
-        (
-            ["hi", "--num-ctx=4096"],
-            "There is no flag --num-ctx: an option of the model goes after -o, as in "
-            "-o num_ctx=VALUE.",
-        ),
+        (["--temp", "0", "hi"], "There is no flag --temp: write -o temperature=VALUE."),
+        (["hi", "--num_ctx=4096"], "There is no flag --num_ctx: write -o num_ctx=VALUE."),
+        (["-p", "hi"], "There is no flag -p: write the prompt alone, in quotes."),
+        (["--chat"], "There is no flag --chat: write -c."),
+        (["--port", "1", "hi"], "There is no flag --port: write --host with the server's address."),
     ],
 )
 def test_what_is_wrong_is_reported_in_our_words(argv, said):
@@ -110,6 +105,8 @@ def test_what_other_programs_have_as_a_flag_is_an_option_here():
         (["-f", __file__, __file__, "What is open?"], ", and -f before each file"),
         (["What is open?", "-f", __file__, __file__], ", and -f before each file"),
         (["--choose", "yes", "no", "Is it?"], ", and commas between the words of --choose"),
+        (["\u201cWhy", "is", "it?\u201d"], ", straight ones and not curled ones"),
+        (["\u2013m", "a", "hi"], "; a flag begins with -, and not with a longer dash"),
         (["no such", "file"], ""),
     ],
 )

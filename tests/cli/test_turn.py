@@ -797,9 +797,11 @@ def test_verbose_does_not_repeat_what_is_shown_apart(ore):
             [__file__],
             "The name of a file is asked as a prompt. To have it read, write -f before it",
         ),
+        (["\u2014help"], "The prompt begins with a long dash; a flag begins with - or --."),
         (["list", "--system", "Translate this word."], None),
         (["--session", "a", "help"], None),
         (["list them"], None),
+        (["\u2014 an aside"], None),
         (["hello"], None),
     ],
 )
@@ -807,4 +809,4 @@ def test_a_word_that_may_be_meant_as_a_command_is_asked_and_told_on_a_terminal(a
     for err, is_told in ((Terminal(), said is not None), (io.StringIO(), False)):
         backend = ScriptedBackend(["An answer."])
         assert main(argv, Console(None, io.StringIO(), err), lambda *_: backend) == 0
-        assert ((said or "asked as a prompt") in err.getvalue()) is is_told
+        assert ((said or "prompt") in err.getvalue()) is is_told
