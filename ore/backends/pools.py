@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from _thread import RLock
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 Client = TypeVar("Client")
+
+_POOLS: WeakSet[Any] = WeakSet()
 
 
 def steady(client: Client) -> Client:
@@ -19,4 +23,14 @@ def steady(client: Client) -> Client:
         pool: Any = getattr(transport, "_pool", None)
         if hasattr(pool, "_optional_thread_lock"):
             pool._optional_thread_lock = RLock()
+            _POOLS.add(pool)
     return client
+
+
+def _let_go() -> None:
+    """Let a forked child close what its parent has: a thread that holds a lock there is not here."""
+    for pool in _POOLS:
+        pool._optional_thread_lock = RLock()
+
+
+os.register_at_fork(after_in_child=_let_go)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import threading
 import warnings
@@ -17,6 +18,7 @@ from ore import ORE, AyaReasoner, OpenAIReasoner, Session
 from ore.backends.pools import steady
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
+from tests.support.faults import Ended, in_child
 
 SECONDS = 20.0
 PACKAGE = f"{Path(ORE_FILE).parent}/"
@@ -86,6 +88,35 @@ def test_the_pool_of_a_proxy_has_a_lock_that_no_interrupt_leaves_held(monkeypatc
         ways = [client._transport, *filter(None, client._mounts.values())]
         kinds = {type(way._pool._optional_thread_lock) for way in ways}
     assert len(ways) > 1 and kinds == {type(threading.RLock())}
+
+
+@pytest.mark.slow
+def test_a_child_that_is_forked_while_a_thread_holds_the_lock_takes_a_turn_and_closes():
+    with FakeOllama() as server:
+        reasoner = AyaReasoner("llama3.2", server.url)
+        engine = ORE(reasoner, "")
+        answer = engine.execute("Why?").content
+        lock = reasoner._client._made()._client._transport._pool._optional_thread_lock
+        held, done = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with lock:
+                held.set()
+                done.wait(SECONDS)
+
+        def take() -> str:
+            signal.alarm(int(SECONDS))
+            said = engine.execute("Why?").content
+            engine.close()
+            return said
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait(SECONDS)
+        ended = in_child(take)
+        done.set()
+        thread.join()
+    assert ended == Ended(answer, 0)
 
 
 @pytest.mark.slow
