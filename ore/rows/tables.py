@@ -23,7 +23,7 @@ from ore.files import reason, strictjson
 from ore.files.neutral import one_line
 from ore.files.strictjson import is_object
 from ore.rows.placeholders import quoted
-from ore.rows.table_lines import LONGEST_ROW, Lines, Records
+from ore.rows.table_lines import LONGEST_ROW, Line, Lines, Records
 
 FORMATS = ("csv", "tsv", "jsonl", "text")
 """How a table is written."""
@@ -119,19 +119,11 @@ class Table:
         self._read_from = now
 
     def _texts(self, lines: Lines) -> Iterator[Row]:
-        number = 0
-        for line in lines:
-            if line.problem is None and not line.text.strip():
-                continue
-            number += 1
+        for number, line in _numbered(lines):
             yield Row(number, line.number, {LINE: line.text}, line.problem)
 
     def _objects(self, lines: Lines) -> Iterator[Row]:
-        number = 0
-        for line in lines:
-            if line.problem is None and not line.text.strip():
-                continue
-            number += 1
+        for number, line in _numbered(lines):
             values, problem = dict[str, str](), line.problem
             if problem is None:
                 try:
@@ -161,6 +153,11 @@ class Table:
                 problem = f"it has {cells}, and the header {of:,}"
             values = {} if problem else dict(zip(names, record.cells, strict=True))
             yield Row(number, record.line, values, problem)
+
+
+def _numbered(lines: Lines) -> Iterator[tuple[int, Line]]:
+    """Return the number of each row, and its line; a blank line is none."""
+    return enumerate((each for each in lines if each.problem or each.text.strip()), 1)
 
 
 def format_of(path: str) -> str | None:
