@@ -94,7 +94,7 @@ def as_markdown(run: dict[str, Any]) -> str:
     model, answered = run["model_id"], run["answered_by"]
     lines = [f"# Run {_code(run['execution_id'])}", ""]
     lines += [f"- Verdict: **{run['verdict']}**" + (f" ({_code(why)})" if why else "")]
-    lines += [f"- Time: {_time(run['timestamp'])}"]
+    lines += [f"- Time: {when(run['timestamp']) or _code(run['timestamp'])}"]
     lines += [f"- Model: {_code(model)}{_digest(run['model_digest'])}"]
     lines += [f"- Answered by: {_code(answered)}"] if answered != model else []
     lines += _where(run)
@@ -205,7 +205,7 @@ def _system_section(system: dict[str, Any] | None) -> list[str]:
 
 
 def _section(title: str, text: str, about: list[str] | None = None) -> list[str]:
-    fence = "`" * max(3, longest_ticks(text) + 1)
+    fence = fence_around(text)
     above = [*about, ""] if about else []
     return ["", f"## {title}", "", *above, fence, text, fence]
 
@@ -215,13 +215,22 @@ def _code(value: Any) -> str:
     text = one_line(str(value))
     if not text:  # two backticks would begin what the next two end
         return "(empty)"
-    longest = longest_ticks(text)
+    return in_ticks(text)
+
+
+def in_ticks(text: str) -> str:
+    """Return ``text``, which is not empty, in backticks that it can't leave."""
+    longest = _longest_ticks(text)
     marks, space = "`" * (longest + 1), " " if longest else ""
     return f"{marks}{space}{text}{space}{marks}"
 
 
-def longest_ticks(text: str) -> int:
-    """Return how many backticks stand together in a text at most: a fence, or code, has more."""
+def fence_around(text: str) -> str:
+    """Return a fence that ``text`` can't end."""
+    return "`" * max(3, _longest_ticks(text) + 1)
+
+
+def _longest_ticks(text: str) -> int:
     return max(map(len, re.findall("`+", text)), default=0)
 
 
@@ -237,8 +246,10 @@ def _digest(sha256: Any) -> str:
     return f", SHA-256 {_code(sha256[:_SHORT] + '…')}" if isinstance(sha256, str) and sha256 else ""
 
 
-def _time(timestamp: float) -> str:
+def when(timestamp: float | None) -> str:
+    """Return a Unix ``timestamp`` as a date and a time in UTC, ``""`` for what is none."""
     try:
-        return datetime.fromtimestamp(timestamp, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+        at = datetime.fromtimestamp(timestamp or 0, timezone.utc)
+        return at.strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, OSError, ValueError):  # somebody's number, and no time of ours
-        return _code(timestamp)
+        return ""

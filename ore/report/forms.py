@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ore.artifact.show import longest_ticks
+from ore.artifact.show import fence_around, in_ticks
 from ore.report.form_facts import Facts
 from ore.report.form_values import NOT_KNOWN, Value, day
 
@@ -112,7 +112,7 @@ def _texts(key: str, facts: Facts) -> str:
     known = facts.values.get(key) or Counter()
     parts = []
     for value, count in list(known.items())[:MOST_TEXTS]:
-        fence = "`" * max(3, longest_ticks(value.words[0]) + 1)
+        fence = fence_around(value.words[0])
         above = f"In {_runs(count)}:\n\n" if len(known) > 1 else ""
         parts.append(f"{above}{fence}text\n{value.words[0]}\n{fence}")
     left = sum(list(known.values())[MOST_TEXTS:]) + facts.more[key]
@@ -142,10 +142,7 @@ def _word(word: str, value: Value, in_cell: bool) -> str:
         return word
     if not word.strip() or in_cell and "|" in word and "\\" in word:
         return _SPECIAL.sub(r"\\\1", word) or "(empty)"
-    word = word.replace("|", "\\|") if in_cell else word  # a table has that in code, too
-    longest = longest_ticks(word)
-    marks, space = "`" * (longest + 1), " " if longest else ""
-    return f"{marks}{space}{word}{space}{marks}"
+    return in_ticks(word.replace("|", "\\|") if in_cell else word)  # a table has that in code, too
 
 
 def _runs(count: float) -> str:

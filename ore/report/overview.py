@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ore.artifact.show import when
 from ore.artifact.verify import HOLDS
-from ore.report.run_facts import RunFacts, when
+from ore.report.run_facts import RunFacts
 
 
 @dataclass

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ore import __version__
+from ore.artifact.show import when
 from ore.artifact.signers import Signers
 from ore.files.extras import importing
 from ore.report.collecting import Collected, collect
@@ -26,7 +27,6 @@ from ore.report.overview import Overview, overview_of
 from ore.report.page_data import document
 from ore.report.pairs import SideBySide, side_by_side
 from ore.report.plots import HEIGHT, WIDTH, plots_of, series_of
-from ore.report.run_facts import when
 
 BEGIN = b'<!doctype html>\n<html lang="en" data-by="ore-report">\n'
 """What every page begins with; a file that does not is never written over."""

@@ -6,10 +6,10 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from typing import Any
 
 from ore.artifact.canonical import text_digest
+from ore.artifact.show import when
 from ore.artifact.sources import PERSONA, SYSTEM, answered_by, doubt_of_images, hashed_sources
 from ore.artifact.verify import NOT_READ, Checked
 from ore.files.neutral import as_utf8, neutralise, one_line
@@ -273,13 +273,3 @@ def _listed(
 def _with_origin(parameter: dict[str, Any]) -> str:
     by = f" ({_line(parameter['from'])})" if parameter.get("from") else ""
     return _line(parameter["value"]) + by
-
-
-def when(timestamp: float | None) -> str:
-    """Return a Unix time as a date and a time in UTC, ``""`` for what is none."""
-    try:
-        return datetime.fromtimestamp(timestamp or 0, timezone.utc).strftime(
-            "%Y-%m-%d %H:%M:%S UTC"
-        )
-    except (OverflowError, OSError, ValueError):  # somebody's number, and no time of ours
-        return ""
