@@ -16,6 +16,7 @@ from itertools import accumulate, zip_longest
 from typing import Any
 
 from ore.files.neutral import in_form, one_line
+from ore.files.strictjson import part
 from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import other_model
 
@@ -249,8 +250,7 @@ def _shared(flat: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 def _flat(told: dict[str, Any]) -> dict[str, Any]:
     """Return what is known of what was in force and shapes an answer, by name."""
-    parameters = told.get("parameters")
-    chosen = parameters.items() if isinstance(parameters, dict) else ()
+    chosen = part(told, "parameters").items()
     flat = {name: each.get("value") for name, each in chosen if isinstance(each, dict)} | told
     return {name: v for name, v in flat.items() if v is not None and name not in _NOT_SHAPING}
 

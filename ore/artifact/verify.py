@@ -19,6 +19,7 @@ from ore.artifact.canonical import digest, text_digest
 from ore.artifact.seal import SELF, breaks, is_sealed
 from ore.artifact.sources import Parent, kept_system_prompt, link_problem
 from ore.errors import ArtifactError
+from ore.files.strictjson import part
 from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import check_parsed
 from ore.types.execution import artifact_of_checked
@@ -207,8 +208,7 @@ def _message_problems(prompt: str, provenance: dict[str, Any]) -> Iterable[str]:
 
 def _text_problems(provenance: dict[str, Any]) -> Iterable[str]:
     """Yield which of the texts of ``--artifact-full`` do not fit their hashes."""
-    given = provenance.get("chat_template")
-    template = given if isinstance(given, dict) else {}
+    template = part(provenance, "chat_template")
     for name, text, sha256 in (
         ("rendered", provenance.get("rendered"), provenance.get("rendered_sha256")),
         ("chat_template.text", template.get("text"), template.get("sha256")),

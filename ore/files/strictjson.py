@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any, TypeGuard
 
@@ -171,6 +172,12 @@ _AS_IT_IS, _SHORTENING = (
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
     """Return whether a value of JSON is an object: its keys are texts."""
     return isinstance(value, dict)
+
+
+def part(values: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return the object at ``key`` of ``values``, one without keys where there is no object."""
+    found = values.get(key)
+    return found if is_object(found) else {}
 
 
 def is_list(value: object) -> TypeGuard[list[Any]]:

@@ -25,7 +25,7 @@ from ore.errors import (
     UsageError,
 )
 from ore.files.neutral import one_line
-from ore.files.strictjson import is_object
+from ore.files.strictjson import part
 from ore.glass.following import Follower as Follower
 from ore.glass.provenance import Sourced, messages_digest
 from ore.glass.reopening import Reopening
@@ -203,9 +203,6 @@ def _quoted(text: str | None) -> str:
 
 def _in_force(provenance: dict[str, Any], name: str) -> object:
     """Return an option that was in force, None where it is not known."""
-    options, told = provenance.get("options"), provenance.get("effective")
-    if is_object(options) and name in options:
+    if name in (options := part(provenance, "options")):
         return options[name]
-    for key in ("parameters", name, "value"):
-        told = told.get(key) if is_object(told) else None
-    return told
+    return part(part(part(provenance, "effective"), "parameters"), name).get("value")

@@ -10,7 +10,7 @@ from ore.backends.joining import fewer_read, not_read
 from ore.backends.settings import Settings
 from ore.backends.window import ends_answer
 from ore.files.neutral import brief
-from ore.files.strictjson import above_zero, is_object
+from ore.files.strictjson import above_zero, part
 from ore.types import Response
 from ore.types.artifact_fields import cut_off_by, other_model
 
@@ -99,10 +99,7 @@ def fit_of(response: Response) -> dict[str, Any]:
 
     Its ``window`` and ``prompt_tokens`` are whole numbers above 0, or missing.
     """
-    found = response.metadata.get("context")
-    if not is_object(found):
-        return {}
-    counts = ("window", "prompt_tokens")
+    found, counts = part(response.metadata, "context"), ("window", "prompt_tokens")
     return {key: v for key, v in found.items() if key not in counts or above_zero(v)}
 
 

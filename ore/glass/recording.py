@@ -13,7 +13,7 @@ from ore.backends.openai import OpenAIReasoner
 from ore.backends.settings import Settings
 from ore.core import ORE
 from ore.errors import UsageError
-from ore.files.strictjson import is_object
+from ore.files.strictjson import part
 from ore.glass.origin import around, backend_of, settings_of
 from ore.glass.provenance import MadeWith, artifact_of, kept_prompt
 from ore.glass.turn_facts import PROMPT, facts_of, in_force, parent_of
@@ -82,10 +82,9 @@ def _asked(response: Response, inner: Reasoner) -> Settings:
     The words to choose from, and a chat template, are those of the ``inner`` reasoner.
     """
     known, own = response.metadata, settings_of(inner)
-    options = known.get("options")
     asked = {name: known[name] for name in ("think", "format", "keep_alive") if name in known}
     return Settings(
-        options=options if is_object(options) else {},
+        options=part(known, "options"),
         choices=own.choices if "choice" in known else None,
         chat_template=own.chat_template,
         **asked,

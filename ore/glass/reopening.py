@@ -17,7 +17,7 @@ from ore.backends.model_options import as_pairs, checked_seconds, parse_options
 from ore.backends.settings import Settings
 from ore.errors import ArtifactError, CapabilityError, CheckFailedError, OreError, UsageError
 from ore.files.neutral import brief, one_line
-from ore.files.strictjson import is_object
+from ore.files.strictjson import part
 from ore.glass.choosing import reasoner_of
 from ore.glass.earlier import Earlier
 from ore.glass.provenance import Sourced
@@ -263,10 +263,9 @@ def _check_model(artifact: ExecutionArtifact, backend: Backend, model: str) -> N
 def _check_template(artifact: ExecutionArtifact, given: str | None) -> None:
     """Raise ``ArtifactError`` where the run is known to have been asked with another template."""
     provenance = artifact.provenance or {}
-    own, in_force = provenance.get("chat_template"), provenance.get("effective")
-    recorded = own.get("sha256") if is_object(own) else None
-    if recorded is None and is_object(in_force):
-        recorded = in_force.get("template_sha256")
+    recorded = part(provenance, "chat_template").get("sha256")
+    if recorded is None:
+        recorded = part(provenance, "effective").get("template_sha256")
     here = recorded if given is None else text_digest(given)
     if isinstance(recorded, str) and here != recorded:
         raise ArtifactError(

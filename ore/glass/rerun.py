@@ -17,7 +17,7 @@ from ore.backends.choice import ON_THIS_MACHINE, Choice, check_name
 from ore.backends.model_names import is_name
 from ore.errors import ArtifactError, CapabilityError, ModelNotFoundError, UsageError
 from ore.files.neutral import brief, one_line
-from ore.files.strictjson import is_list, is_object
+from ore.files.strictjson import is_list, part
 from ore.types import ExecutionArtifact
 
 _EMBEDDED = "embedded"
@@ -158,9 +158,8 @@ def not_repeated(
         found += [f"persona {persona}"] if isinstance(persona, str) else []
         found += ["its system prompt"] if SYSTEM in kinds or is_aya else []
     found += ["its chat template"] if provenance.get("chat_template") and not has_template else []
-    recorded = provenance.get("options")
-    names = recorded if is_object(recorded) else ()
-    found += [f"option {name}" for name in names if name not in options]
+    recorded = part(provenance, "options")
+    found += [f"option {name}" for name in recorded if name not in options]
     more = len(found) - _MOST_NAMED
     shown = [brief(each) for each in found[:_MOST_NAMED]]
     return [*shown, f"and {more} more"] if more > 0 else shown
@@ -175,10 +174,9 @@ def not_there(artifact: ExecutionArtifact, backend: Backend, error: CapabilityEr
         error: What was raised over it.
     """
     provenance, name = artifact.provenance or {}, error.setting
-    options = provenance.get("options")
     if name == "chat_template" and provenance.get("chat_template"):
         what = "its chat template"
-    elif name and is_object(options) and name in options:
+    elif name and name in part(provenance, "options"):
         what = f"its option '{name}'"
     else:
         return None

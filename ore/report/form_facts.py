@@ -26,6 +26,7 @@ from ore.artifact.sources import (
 from ore.artifact.verify import HOLDS, NOT_READ, Checked, in_chain, let_go, look_at, totals
 from ore.errors import ArtifactError, UsageError
 from ore.files.neutral import one_line
+from ore.files.strictjson import part
 from ore.report.form_values import (
     MOST_VALUES,
     NOT_KNOWN,
@@ -152,7 +153,7 @@ def _look(path: str, signers: Signers | None) -> tuple[Checked, _Run | None]:
 
 def _run_of(artifact: ExecutionArtifact) -> _Run:
     provenance, metadata = artifact.provenance or {}, artifact.output.metadata
-    effective = _part(provenance, "effective")
+    effective = part(provenance, "effective")
     sources, doubt = hashed_sources(artifact), doubt_of_images(artifact)
     model, digest = _answering(artifact, provenance)
     said: Said = {
@@ -164,22 +165,22 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
         "backend": [joined_value(provenance.get("backend"), provenance.get("server_version"))],
         "access": [_access(provenance.get("backend"))],
         "date": [Value((day(artifact.timestamp),), of_run=False)],
-        "options": [pair_value(*each) for each in _first(_part(provenance, "options").items())],
+        "options": [pair_value(*each) for each in _first(part(provenance, "options").items())],
         "quantization": [of_value(effective.get("quantization"))],
         "parameter_count": [of_value(effective.get("parameter_count"))],
         "template": [of_value(_template(provenance, effective))],
         "fingerprint": [of_value(metadata.get("system_fingerprint"))],
-        "window": [of_value(_part(metadata, "context").get("window"))],
+        "window": [of_value(part(metadata, "context").get("window"))],
         "hardware": [pair_value(key, effective[key]) for key in _HARDWARE if effective.get(key)],
         "inputs": [
             Value((line_of(name), line_of(sha256))) for name, sha256 in _first(_inputs(sources))
         ],
-        "own_tools": [of_value(name) for name in _first(_part(provenance, "tool_definitions"))],
+        "own_tools": [of_value(name) for name in _first(part(provenance, "tool_definitions"))],
         "tools": [of_value(name) for name in _listed(artifact.input.tools)],
         "skills": [of_value(name) for name in _listed(artifact.input.skills)],
         "run_file": (
             [joined_value(file.get("name"), file.get("sha256"))]
-            if (file := _part(provenance, "run_file"))
+            if (file := part(provenance, "run_file"))
             else []
         ),
         "images": [
@@ -207,13 +208,13 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
 def _parameters(effective: Mapping[str, Any]) -> Said:
     """Return the parameters in force: each a name, its value, and who chose it."""
     rows = []
-    for name, each in _first(_part(effective, "parameters").items()):
-        part = each if isinstance(each, dict) else {}
-        value = NOT_KNOWN if part.get("value") is None else line_of(part["value"])
-        rows.append(Value((line_of(name), value, line_of(part.get("from") or NOT_KNOWN))))
-    known = [row.words for row in rows if row.words[1] != NOT_KNOWN]
-    heat = [Value((f"{value} ({by})",)) for name, value, by in known if name == "temperature"]
-    others = [f"{name} = {value} ({by})" for name, value, by in known if name != "temperature"]
+    for name, each in _first(part(effective, "parameters").items()):
+        known = each if isinstance(each, dict) else {}
+        value = NOT_KNOWN if known.get("value") is None else line_of(known["value"])
+        rows.append(Value((line_of(name), value, line_of(known.get("from") or NOT_KNOWN))))
+    said = [row.words for row in rows if row.words[1] != NOT_KNOWN]
+    heat = [Value((f"{value} ({by})",)) for name, value, by in said if name == "temperature"]
+    others = [f"{name} = {value} ({by})" for name, value, by in said if name != "temperature"]
     return {
         "parameters": rows,
         "temperature": heat or [of_value(None)],
@@ -225,9 +226,9 @@ def _sums(
     artifact: ExecutionArtifact, provenance: Mapping[str, Any], sources: list[tuple[str, str]]
 ) -> dict[str, float]:
     metadata = artifact.output.metadata
-    verdict = _part(provenance, "expectation").get("holds")
-    context = _part(metadata, "context")
-    options = _part(provenance, "options")
+    verdict = part(provenance, "expectation").get("holds")
+    context = part(metadata, "context")
+    options = part(provenance, "options")
     return {
         "prompt_tokens": _number(metadata.get("prompt_eval_count")),
         "answer_tokens": _number(metadata.get("eval_count")),
@@ -263,11 +264,6 @@ def _add_checks(facts: Facts) -> None:
     facts.sums["alike"] = sum(len(answers) == 1 for answers in again)
 
 
-def _part(values: Mapping[str, Any], key: str) -> dict[str, Any]:
-    part = values.get(key)
-    return part if isinstance(part, dict) else {}
-
-
 def _number(value: Any) -> float:
     is_count = isinstance(value, (int, float)) and not isinstance(value, bool)
     return value if is_count and 0 <= value < 1e18 else 0
@@ -285,7 +281,7 @@ def _access(backend: Any) -> Value:
 
 
 def _template(provenance: Mapping[str, Any], effective: Mapping[str, Any]) -> Any:
-    return _part(provenance, "chat_template").get("sha256") or effective.get("template_sha256")
+    return part(provenance, "chat_template").get("sha256") or effective.get("template_sha256")
 
 
 def _listed(values: Any) -> list[Any]:

@@ -13,6 +13,7 @@ from ore.artifact.show import when
 from ore.artifact.sources import PERSONA, SYSTEM, answered_by, doubt_of_images, hashed_sources
 from ore.artifact.verify import NOT_READ, Checked
 from ore.files.neutral import as_utf8, neutralise, one_line
+from ore.files.strictjson import part
 from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import cut_off_by
 
@@ -174,8 +175,7 @@ def _seconds(values: Mapping[str, Any], *keys: str) -> float | None:
 
 
 def _add_figures(facts: RunFacts, metadata: Mapping[str, Any]) -> None:
-    given = metadata.get("context")
-    context = given if isinstance(given, dict) else {}
+    context = part(metadata, "context")
     facts.answer_tokens = _number(metadata, "eval_count")
     facts.prompt_tokens = _number(metadata, "prompt_eval_count")
     parts = ("load_duration", "prompt_eval_duration", "eval_duration")
@@ -194,23 +194,20 @@ def _add_figures(facts: RunFacts, metadata: Mapping[str, Any]) -> None:
 
 
 def _add_verdict(facts: RunFacts, artifact: ExecutionArtifact) -> None:
-    verdict = (artifact.provenance or {}).get("expectation")
-    given = artifact.output.metadata.get("choice")
-    choice = given if isinstance(given, dict) else {}
+    verdict = part(artifact.provenance or {}, "expectation")
+    choice = part(artifact.output.metadata, "choice")
     share = _number(choice, "probability")
     facts.chosen = share if share is not None and share <= 1 else None
-    words = choice.get("probabilities")
-    if isinstance(words, dict):
+    if words := part(choice, "probabilities"):
         first = list(words.items())[:_MOST_WORDS]
         likely = [f"{_line(word)} {_share(each)}" for word, each in first]
         left = len(words) - _MOST_WORDS
         more = [f"{left:,} more"] if left > 0 else []
         facts.own.append(("chosen from", ", ".join([*likely, *more])))
-    if not isinstance(verdict, dict) or not isinstance(verdict.get("holds"), bool):
+    if not isinstance(verdict.get("holds"), bool):
         return
     facts.holds = verdict["holds"]
-    wanted, failed = verdict.get("wanted"), verdict.get("failed")
-    wanted = wanted if isinstance(wanted, dict) else {}
+    wanted, failed = part(verdict, "wanted"), verdict.get("failed")
     parts = [each for each in failed if isinstance(each, dict)] if isinstance(failed, list) else []
     facts.seen = "; ".join(_line(each.get("seen")) for each in parts[:MOST_LISTED])
     facts.own += _listed("expected", list(wanted.items()))
@@ -235,9 +232,8 @@ def _add_details(facts: RunFacts, artifact: ExecutionArtifact) -> None:
     if artifact.input.model_id != answered_by(artifact):
         own.append(("asked of", _line(artifact.input.model_id)))
     for name, key in (("row", "number"), ("row", "line"), ("parent", "execution_id")):
-        part = provenance.get(name)
-        if isinstance(part, dict) and part.get(key) is not None:
-            own.append((f"{name}: {key.replace('_', ' ')}", _line(part[key])))
+        if (value := part(provenance, name).get(key)) is not None:
+            own.append((f"{name}: {key}".replace("_", " "), _line(value)))
     facts.messages = _listed("message", hashed_sources(artifact))
     for key in ("tools", "skills", "routing"):
         if value := getattr(artifact.input, key):
@@ -249,14 +245,10 @@ def _add_details(facts: RunFacts, artifact: ExecutionArtifact) -> None:
     shared += [
         (key.replace("_", " "), _line(provenance[key])) for key in _OF_ALL if provenance.get(key)
     ]
-    options = provenance.get("options")
-    if isinstance(options, dict):
-        shared += _listed("asked for", list(options.items()))
-    given = provenance.get("effective")
-    told = given if isinstance(given, dict) else {}
+    shared += _listed("asked for", list(part(provenance, "options").items()))
+    told = part(provenance, "effective")
     shared += [(key.replace("_", " "), _line(told[key])) for key in _PARTS if told.get(key)]
-    parameters = told.get("parameters")
-    in_force = parameters.items() if isinstance(parameters, dict) else ()
+    in_force = part(told, "parameters").items()
     known = [(k, v) for k, v in in_force if isinstance(v, dict) and v.get("value") is not None]
     shared += _listed("in force", known, _with_origin)
 

@@ -14,7 +14,7 @@ from ore.backends.schema import judge_of
 from ore.errors import CheckFailedError
 from ore.files import strictjson
 from ore.files.neutral import one_line
-from ore.files.strictjson import is_list, is_object
+from ore.files.strictjson import is_list, is_object, part
 from ore.glass.origin import around
 from ore.reasoner import Reasoner, require_response
 from ore.rows.expectations import (
@@ -75,9 +75,8 @@ def judged(response: Response, expected: str) -> Response:
     """
     with closing(Judging(Expectation({"equals": expected}))) as judging:
         verdict = judging.verdict(response)
-    before = response.metadata.get(VERDICT)  # an earlier run may have kept anything
-    kept = before if is_object(before) else {}
-    wanted, problems = kept.get("wanted"), kept.get("failed")
+    kept = part(response.metadata, VERDICT)  # an earlier run may have kept anything
+    problems = kept.get("failed")
     failed = [
         each
         for each in (problems if is_list(problems) else ())
@@ -85,7 +84,7 @@ def judged(response: Response, expected: str) -> Response:
     ]
     failed += verdict["failed"]
     both = {
-        "wanted": (wanted if is_object(wanted) else {}) | verdict["wanted"],
+        "wanted": part(kept, "wanted") | verdict["wanted"],
         "holds": not failed,
         "failed": failed,
     }
@@ -235,8 +234,8 @@ def _not_there(wanted: Sequence[str], text: str) -> str:
 
 
 def _choice_problem(response: Response, wanted: str, at_least: float | None) -> str:
-    chosen, found = response.content.strip(), response.metadata.get("choice")
-    probability = found.get("probability") if is_object(found) else None
+    chosen = response.content.strip()
+    probability = part(response.metadata, "choice").get("probability")
     if chosen != wanted.strip():
         return f"{_shown(wanted)} was expected, and {_shown(chosen)} was chosen"
     if at_least is None:

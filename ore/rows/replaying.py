@@ -14,7 +14,7 @@ from ore.backends.settings import Settings
 from ore.backends.unloading import unload
 from ore.errors import OreError
 from ore.files.neutral import brief
-from ore.files.strictjson import above_zero, is_object
+from ore.files.strictjson import above_zero, part
 from ore.glass.earlier import Earlier
 from ore.glass.limits import warnings_of
 from ore.glass.origin import around, backend_of, settings_of
@@ -162,8 +162,7 @@ def answered(
 
 def template_of(run: ExecutionArtifact) -> object:
     """Return the hash of the chat template that a ``run`` was given, or None."""
-    recorded = (run.provenance or {}).get("chat_template")
-    return recorded.get("sha256") if is_object(recorded) else None
+    return part(run.provenance or {}, "chat_template").get("sha256")
 
 
 def warnings_beside(
@@ -216,8 +215,8 @@ def _computed_by(run: ExecutionArtifact) -> list[object]:
 def _computed_how(run: ExecutionArtifact) -> list[str | None]:
     """Return whether a run used a prompt cache, how many turns were computed at once, and the window."""
     of_turn = run.output.metadata
-    slots, cached, context = map(of_turn.get, ("at_once", "cached_tokens", "context"))
-    window = above_zero(context.get("window")) if is_object(context) else None
+    slots, cached = map(of_turn.get, ("at_once", "cached_tokens"))
+    window = above_zero(part(of_turn, "context").get("window"))
     return [
         None if cached is None else f"{'with' if cached else 'without'} its prompt cache",
         None if slots is None else f"{slots} at once",

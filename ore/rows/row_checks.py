@@ -9,7 +9,7 @@ from typing import Any
 
 from ore.errors import CheckFailedError, UsageError
 from ore.files.neutral import brief, one_line
-from ore.files.strictjson import is_list, is_object
+from ore.files.strictjson import is_list, is_object, part
 from ore.rows.expectations import VERDICT
 from ore.rows.judge import seen
 from ore.rows.junit import ERROR, FAILURE, PASSED, Case
@@ -147,8 +147,7 @@ def case_of(
 
 def probability_of(outcome: Outcome) -> float | None:
     """Return how likely a chosen word is, None where nothing says so; an earlier run may have kept it."""
-    choice = outcome.metadata.get("choice")
-    found = choice.get("probability") if is_object(choice) else None
+    found = part(outcome.metadata, "choice").get("probability")
     is_one = isinstance(found, (int, float)) and not isinstance(found, bool) and 0 <= found <= 1
     return found if is_one else None
 
