@@ -13,6 +13,7 @@ from ore.artifact.compare import unified
 from ore.artifact.show import as_markdown, described
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
+from ore.cli.terminal.ended import counted
 from ore.cli.terminal.pace import Counted
 from ore.errors import ArtifactError, CheckFailedError
 from ore.files.neutral import one_line
@@ -66,25 +67,23 @@ def diff(options: Options, console: Console, *_: object) -> None:
 
 def _diff_folders(options: Options, console: Console) -> None:
     """Write of each artifact of two folders what differs from the other folder's of its name."""
-    count, differ, told = 0, 0, Counted(console.bar, "compared")
+    count = differ = 0
     is_mixed = options.json and console.stdout_is_terminal
 
-    def compared() -> Iterator[comparing.FolderDiff]:
+    def compared(told: Counted) -> Iterator[comparing.FolderDiff]:
         nonlocal count, differ
         old, new = options.diff
         for each in comparing.diff_folders(old, new, _untold if is_mixed else told):
             count, differ = count + 1, differ + (each.same is False or each.only_in is not None)
             yield each
 
-    try:
+    with counted(console, "compared") as told:
         if options.json:
-            console.json_list(map(_diff_document, compared()))
+            console.json_list(map(_diff_document, compared(told)))
         else:
-            shown = [_diff_row(each) for each in compared() if each.same is not True]
+            shown = [_diff_row(each) for each in compared(told) if each.same is not True]
             console.end_progress()
             console.rows(shown)
-    finally:
-        console.end_progress()
     total = f"{count:,} run{'s' * (count != 1)} compared"
     if differ:
         raise CheckFailedError(f"{total}: {differ:,} not the same. Their lines say why.")

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 from ore.artifact import many
 from ore.artifact import verify as artifacts
 from ore.artifact.signers import Signers
-from ore.artifact.signing import Signer
 from ore.artifact.verify import Checked
 from ore.backends import Backend
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
-from ore.cli.terminal.ended import raising_then
-from ore.cli.terminal.pace import Counted
+from ore.cli.terminal.ended import counted, raising_then
 from ore.errors import ArtifactError, CheckFailedError
 from ore.files.neutral import one_line
 from ore.glass.comparing import check_all, sign_held, signer_of
@@ -39,9 +37,11 @@ def verify(options: Options, console: Console, connect: Callable[..., Backend]) 
     has_folder = many.has_folder(options.verify)
     signers = None if options.allowed_signers is None else Signers(options.allowed_signers)
     signer = None if options.sign is None else signer_of(options.verify, options.sign)
-    found = _checked(options, console, signers)
+    with counted(console, "checked") as told:
+        found = check_all(options.verify, signers, stdin=console.stdin, told=told)
     if signer is not None:
-        _sign(found, signer, console)
+        with counted(console, "signed") as told:
+            sign_held(found, signer, told)
     judged: list[Said | None] = [None] * len(found)
     failure: BaseException | None = None
     if options.with_model:
@@ -69,13 +69,6 @@ def verify(options: Options, console: Console, connect: Callable[..., Backend]) 
     console.notice(f"{totals}.")
 
 
-def _sign(found: list[Checked], signer: Signer, console: Console) -> None:
-    try:
-        sign_held(found, signer, Counted(console.bar, "signed"))
-    finally:
-        console.end_progress()
-
-
 def _signed(found: Sequence[Checked]) -> str:
     """Return who signed how many of them, for the last line; or by which key they were signed now."""
     signed = [each.signature for each in found if each.signature and not each.signature.problem]
@@ -87,14 +80,6 @@ def _signed(found: Sequence[Checked]) -> str:
     said = [f"{one_line(name)} ({count:,})" for name, count in names.most_common(_MOST_NAMED)]
     more = len(names) - len(said)
     return f"; signed by {', '.join([*said, *([f'{more} more'] if more > 0 else [])])}"
-
-
-def _checked(options: Options, console: Console, signers: Signers | None) -> list[Checked]:
-    told = Counted(console.bar, "checked")
-    try:
-        return check_all(options.verify, signers, stdin=console.stdin, told=told)
-    finally:
-        console.end_progress()
 
 
 def _details(checked: Checked, judged: Said | None) -> str:

@@ -6,13 +6,13 @@ from ore.artifact.signers import Signers
 from ore.artifact.verify import totals
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
-from ore.cli.terminal.pace import Counted
+from ore.cli.terminal.ended import counted
 from ore.errors import UsageError
 from ore.files.cells import csv_line
 from ore.files.neutral import one_line
 from ore.files.owned import check_owned, write_owned
 from ore.report.as_table import COLUMNS, csv_lines
-from ore.report.collecting import Collected, collect
+from ore.report.collecting import collect
 from ore.report.page import BEGIN, page_of, require_jinja
 
 _WHAT = "The report"
@@ -33,7 +33,9 @@ def report(options: Options, console: Console, *_: object) -> None:
             "A report is a page for a browser: name its file, as in --out report.html, or send it on "
             "with > or |."
         )
-    collected = _collected(options, console)
+    with counted(console, "read") as told:
+        signers = None if options.allowed_signers is None else Signers(options.allowed_signers)
+        collected = collect(options.report, console.stdin, told, signers)
     text = "\n".join(csv_lines(collected)) + "\n" if options.csv else page_of(collected)
     if options.out is None:
         console.document(text)
@@ -46,11 +48,3 @@ def report(options: Options, console: Console, *_: object) -> None:
     kind = "a table" if options.csv else "a page for a browser"
     where = "" if options.out is None else f" {one_line(options.out)} is {kind}."
     console.notice(f"{totals([run.state for run in collected.runs])}.{where}")
-
-
-def _collected(options: Options, console: Console) -> Collected:
-    try:
-        signers = None if options.allowed_signers is None else Signers(options.allowed_signers)
-        return collect(options.report, console.stdin, Counted(console.bar, "read"), signers)
-    finally:
-        console.end_progress()

@@ -7,7 +7,7 @@ import os
 from ore.artifact.verify import totals
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
-from ore.cli.terminal.pace import Counted
+from ore.cli.terminal.ended import counted
 from ore.errors import OutputError
 from ore.files.neutral import one_line
 from ore.files.owned import check_owned, write_owned
@@ -33,10 +33,8 @@ def fill_form(options: Options, console: Console, *_: object) -> None:
                 out,
             )
         check_owned(out, begin, _WHAT)
-    try:
-        facts = gather(options.report, options.allowed_signers, Counted(console.bar, "read"))
-    finally:
-        console.end_progress()
+    with counted(console, "read") as told:
+        facts = gather(options.report, options.allowed_signers, told)
     page = filled(name, facts)
     if out is None:
         console.document(page)

@@ -1,4 +1,4 @@
-"""What is written of what was done, where something has ended the rest."""
+"""What is shown and written of what was done, whatever has ended the rest."""
 
 from __future__ import annotations
 
@@ -6,8 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ore.cli.terminal.console import Console
+from ore.cli.terminal.pace import Counted
 from ore.errors import OutputError, ReaderGoneError, Terminated
 from ore.files.afterwards import add_later
+
+
+@contextmanager
+def counted(console: Console, done: str) -> Iterator[Counted]:
+    """Yield what shows a bar of how many are ``done``; it is gone when the block is over."""
+    try:
+        yield Counted(console.bar, done)
+    finally:
+        console.end_progress()
 
 
 @contextmanager
