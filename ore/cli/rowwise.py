@@ -31,9 +31,9 @@ from ore.rows.junit import Report, junit_report
 from ore.rows.kept import RowFolder
 from ore.rows.looked_at import Looked, look_at, refuse_places
 from ore.rows.row_checks import CheckedTable, case_of, not_expected
-from ore.rows.row_run import RowRun, rows_in_words
+from ore.rows.row_run import RowRun
 from ore.rows.row_turns import Asking, Outcome, Question, Warned, told_once
-from ore.rows.tables import Table, format_of, open_table
+from ore.rows.tables import Table, format_of, open_table, rows_in_words
 from ore.types import Response
 
 

@@ -9,7 +9,7 @@ from ore.errors import UsageError
 from ore.files.cells import begins_like_formula
 from ore.rows.placeholders import Template, named_in, quoted
 from ore.rows.row_turns import Question
-from ore.rows.tables import LINE, Row, Table
+from ore.rows.tables import LINE, Row, Table, rows_in_words
 
 MOST_SHOWN = 20
 """Rows that are named in one error."""
@@ -125,7 +125,7 @@ def _problem(row: Row, question: Question, key: str | None) -> str | None:
 
 
 def _in_words(table: Table, found: Looked) -> str:
-    rows = "1 row" if found.bad == 1 else f"{found.bad:,} rows"
+    rows = rows_in_words(found.bad)
     what = "this line, or leave it out" if found.bad == 1 else "these lines, or leave them out"
     said = f"{table.shown} has {rows} that can't be asked, so nothing was sent. Correct {what}:"
     lines = [said, *(f"  {problem}" for problem in found.problems)]

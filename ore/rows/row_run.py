@@ -14,7 +14,7 @@ from ore.rows.in_order import MOST_AHEAD, in_order
 from ore.rows.kept import RowFolder
 from ore.rows.row_plan import RowsPlan, plan_rows
 from ore.rows.row_turns import Asking, Outcome
-from ore.rows.tables import Row, Table
+from ore.rows.tables import Row, Table, rows_in_words
 from ore.rows.tally import Tally
 
 _SIZED = frozenset({dict, list, str, tuple})
@@ -174,8 +174,3 @@ def _size(outcome: Outcome | None) -> int:
             left += value
         size += sys.getsizeof(value) if kind in _SIZED else _OF_OTHERS
     return size
-
-
-def rows_in_words(count: int) -> str:
-    """Return ``count`` rows as people say it."""
-    return "1 row" if count == 1 else f"{count:,} rows"

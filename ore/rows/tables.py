@@ -160,6 +160,11 @@ def _numbered(lines: Lines) -> Iterator[tuple[int, Line]]:
     return enumerate((each for each in lines if each.problem or each.text.strip()), 1)
 
 
+def rows_in_words(count: int) -> str:
+    """Return ``count`` rows as people say it."""
+    return "1 row" if count == 1 else f"{count:,} rows"
+
+
 def format_of(path: str) -> str | None:
     """Return how the file at ``path`` is written, if its name says so."""
     return ENDINGS.get(os.path.splitext(path)[1].lower())

@@ -17,6 +17,7 @@ from ore.errors import (
 )
 from ore.rows.row_checks import not_expected
 from ore.rows.row_turns import Outcome
+from ore.rows.tables import rows_in_words
 
 UNREACHABLE_IN_A_ROW = 10
 """After so many rows in a row for which nobody answers, or whose answers can't be kept, none is asked."""
@@ -109,7 +110,7 @@ class Tally:
         if self._unreachable >= UNREACHABLE_IN_A_ROW:
             return error
         if self._most_failures is not None and self.failed >= self._most_failures:
-            rows = "1 row" if self.failed == 1 else f"{self.failed:,} rows"
+            rows = rows_in_words(self.failed)
             return OreError(f"Stopped after {rows} failed, as `most_failures=` says.")
         return None
 
