@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ore.backends.address import Host, text_without_key
 from ore.backends.http import TooLarge, in_words, shorten

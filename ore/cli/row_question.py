@@ -12,7 +12,7 @@ from ore.files import read_regular
 from ore.files.neutral import one_line
 from ore.glass.planned import MOST_BYTES, is_plan
 from ore.rows.given import Given, expected
-from ore.rows.looked_at import usual_template
+from ore.rows.looked_at import require_place, usual_template
 from ore.rows.placeholders import parse_template, quoted
 from ore.rows.row_turns import Question
 from ore.rows.run_file import parse_run_file
@@ -26,22 +26,18 @@ def read_question(options: Options, table: Table) -> tuple[Options, Question, Gi
         UsageError: There is no prompt, or it has no place for a row.
     """
     if options.run_file is not None:
-        return _from_run_file(options, table)
+        return _from_run_file(options)
     text = options.prompt or usual_template(table)
     if text is None:
         raise UsageError(
             f"There is no prompt for the rows of {table.shown}: write one with a {{{{column}}}} in it."
         )
     template = parse_template(text)
-    if not template.names:
-        raise UsageError(
-            "The prompt has no place for a row: write {{column}} where its value goes, with the name "
-            "of the column."
-        )
+    require_place(template, {})
     return options.replace(prompt=text), Question(template), None
 
 
-def _from_run_file(options: Options, table: Table) -> tuple[Options, Question, Given]:
+def _from_run_file(options: Options) -> tuple[Options, Question, Given]:
     path = str(options.run_file)
     data = read_regular(path, MOST_BYTES)
     if is_plan(data, path):
@@ -53,12 +49,7 @@ def _from_run_file(options: Options, table: Table) -> tuple[Options, Question, G
     if unused := file.template.unused(values):
         raise UsageError(f"{file.shown} has no place for {quoted(unused)}: leave it out.")
     merged = with_file(options, file)
-    if not set(file.template.names) - set(values):
-        names = quoted(file.template.names)
-        filled = f" left: --set fills {names}, so leave out what is a column, or" if values else ":"
-        raise UsageError(
-            f"{file.shown} has no place for a row{filled} write {{{{column}}}} into its prompt."
-        )
+    require_place(file.template, values, file.shown)
     given = Given(
         file.path,
         file.sha256,

@@ -73,6 +73,22 @@ def look_at(
     return found
 
 
+def require_place(template: Template, values: Mapping[str, str], shown: str = "The prompt") -> None:
+    """Refuse a ``template``, which ``shown`` names, that has no place beside those of ``values``.
+
+    Raises:
+        UsageError: It has no place for a row.
+    """
+    if set(template.names) - set(values):
+        return
+    names = quoted(template.names)
+    filled = f" left: `values=` fills {names}, so leave out what is a column, or" if names else ":"
+    raise UsageError(
+        f"{shown} has no place for a row{filled} write {{{{column}}}} where its value goes, with the "
+        f"name of the column."
+    )
+
+
 def refuse_places(system_prompt: str, table: Table, question: Question) -> None:
     """Refuse a system prompt with a place for a column, or for a value: nothing is filled in there.
 

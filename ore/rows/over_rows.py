@@ -19,8 +19,8 @@ from ore.glass.origin import around, backend_of, model_of, settings_of
 from ore.glass.provenance import MadeWith, kept_prompt, known_for_all
 from ore.glass.turn_facts import facts_of
 from ore.rows.kept import RowFolder
-from ore.rows.looked_at import look_at, refuse_places
-from ore.rows.placeholders import parse_template, quoted
+from ore.rows.looked_at import look_at, refuse_places, require_place
+from ore.rows.placeholders import parse_template
 from ore.rows.row_checks import CheckedTable
 from ore.rows.row_run import RowRun
 from ore.rows.row_turns import Asking, Question, told_once
@@ -113,15 +113,7 @@ def _question(
 ) -> Question:
     """Return what all rows are asked alike, with the messages before the prompt and their sources."""
     template = parse_template(prompt)
-    if not set(template.names) - set(values):
-        names = quoted(template.names)
-        filled = (
-            f" left: `values=` fills {names}, so leave out what is a column, or" if names else ":"
-        )
-        raise UsageError(
-            f"The prompt has no place for a row{filled} write {{{{column}}}} where its value goes, with "
-            f"the name of the column."
-        )
+    require_place(template, values)
     sent = to_send(engine.system_prompt, prompt, None, tool_results, skill_context)
     turn = facts_of(sent, {}, is_persona=True if persona is not None else None)
     return Question(
