@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ore.backends.preferred import PREFERRED_MODELS as PREFERRED_MODELS
-from ore.backends.preferred import choose_default as choose_default
-from ore.backends.preferred import is_preferred as is_preferred
 from ore.errors import CapabilityError, CheckFailedError, ModelNotFoundError, UsageError
 
 if TYPE_CHECKING:  # a list of models does without
@@ -18,6 +15,9 @@ if TYPE_CHECKING:  # a list of models does without
     from ore.backends.settings import Settings
     from ore.reasoner import Reasoner
     from ore.types import Message
+
+PREFERRED_MODELS = ("llama3.2", "llama3.1", "llama3", "mistral", "llama2", "qwen2.5")
+"""Which model answers when none is named, best first, as Ollama names them."""
 
 
 class Model(NamedTuple):
@@ -245,3 +245,25 @@ def split_pin(model: str) -> tuple[str, str | None]:
 
 
 _PINNED = r"(?P<name>.+)@sha256:(?P<digits>[0-9a-fA-F]{12,64})"
+
+
+def choose_default(names: Iterable[str]) -> str | None:
+    """Return the first of ``PREFERRED_MODELS`` among ``names``, else the first by name, else None.
+
+    A name's part before ``:`` counts; of several, the one tagged ``latest`` (or not at all) wins.
+    """
+    names = list(names)
+    for preferred in PREFERRED_MODELS:
+        tagged: dict[str, str] = {}
+        for name in names:
+            base, _, tag = name.partition(":")
+            if base == preferred:
+                tagged.setdefault(tag or "latest", name)
+        if tagged:
+            return tagged.get("latest") or next(iter(tagged.values()))
+    return min(names, key=lambda name: (name.casefold(), name), default=None)
+
+
+def is_preferred(name: str) -> bool:
+    """Whether the model ``name`` is one of ``PREFERRED_MODELS``, in whatever size."""
+    return name.partition(":")[0] in PREFERRED_MODELS
