@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -253,15 +253,15 @@ def choose_default(names: Iterable[str]) -> str | None:
     A name's part before ``:`` counts; of several, the one tagged ``latest`` (or not at all) wins.
     """
     names = list(names)
+    first = min(names, key=lambda name: (name.casefold(), name), default=None)
+    return next(preferred_of(names), first)
+
+
+def preferred_of(names: Sequence[str]) -> Iterator[str]:
+    """Yield those of ``names`` that are preferred, best first; of several sizes, the one tagged latest."""
     for preferred in PREFERRED_MODELS:
-        tagged: dict[str, str] = {}
-        for name in names:
-            base, _, tag = name.partition(":")
-            if base == preferred:
-                tagged.setdefault(tag or "latest", name)
-        if tagged:
-            return tagged.get("latest") or next(iter(tagged.values()))
-    return min(names, key=lambda name: (name.casefold(), name), default=None)
+        tagged = [name for name in names if name.partition(":")[0] == preferred]
+        yield from sorted(tagged, key=lambda name: ":" in name and not name.endswith(":latest"))
 
 
 def is_preferred(name: str) -> bool:

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ore.backends import PREFERRED_MODELS, Model, Progress, gguf, mended, remembered, weights
+from ore.backends import Model, Progress, gguf, mended, preferred_of, remembered, weights
 from ore.backends.manifest import Manifest
 from ore.backends.model_names import ModelName
 from ore.backends.shelf import Shelf, shelves
@@ -249,7 +249,7 @@ def default(there: Sequence[str] | None = None) -> str | None:
     there = names(files) if there is None else there
     pinned = [name for name in there if name in weights.PINNED]
     with remembered.of_many(weights.models_folder()):
-        for name in (*_preferred(there), *pinned, *there):
+        for name in (*preferred_of(there), *pinned, *there):
             with suppress(OreError):
                 found = _located(name, files)
                 if not gguf.why_silent(gguf.read_head(found.path)):
@@ -257,13 +257,6 @@ def default(there: Sequence[str] | None = None) -> str | None:
                         check_unmended(found)
                     return name
     return None
-
-
-def _preferred(there: Sequence[str]) -> Iterator[str]:
-    """Yield the preferred models that are there, best first; of several sizes, the one tagged latest."""
-    for preferred in PREFERRED_MODELS:
-        tagged = [name for name in there if name.partition(":")[0] == preferred]
-        yield from sorted(tagged, key=lambda name: ":" in name and not name.endswith(":latest"))
 
 
 def _on_shelves(files: Collection[str]) -> Iterator[tuple[ModelName, Shelf]]:
