@@ -122,4 +122,4 @@ def _step(role: str) -> str:
             "leave the system prompt and the skills out (`system_prompt=''`), or put them into the "
             "prompt"
         )
-    return "leave it out"
+    return "begin a new conversation" if role == "assistant" else "leave it out"

@@ -213,6 +213,15 @@ def test_what_has_no_place_is_an_error_before_the_call():
         assert server.chats == []
 
 
+def test_answers_that_have_no_place_need_a_new_conversation():
+    template = '{{ range .Messages }}{{ if eq .Role "user" }}{{ .Content }}{{ end }}{{ end }}'
+    shown = {"template": template, "modelfile": "FROM x\nTEMPLATE c\n"}
+    with pytest.raises(
+        BackendError, match=r"of the role 'assistant' .*: begin a new conversation, or"
+    ):
+        arriving(shown, [PROMPT, ANSWER, FILE, PROMPT])
+
+
 def test_a_model_of_the_cloud_is_asked_with_all_messages():
     with FakeOllama() as server:
         server.ollama.shown = {"template": "{{ .Prompt }}", "remote_host": "https://ollama.com:443"}
