@@ -157,6 +157,8 @@ def not_repeated(
         is_aya = usual_system is not None and PERSONA in kinds and not isinstance(persona, str)
         found += [f"persona {persona}"] if isinstance(persona, str) else []
         found += ["its system prompt"] if SYSTEM in kinds or is_aya else []
+        had_none = sent and usual_system != "" and not kinds & {PERSONA, SYSTEM}
+        found += ["having no system prompt"] if had_none else []
     found += ["its chat template"] if provenance.get("chat_template") and not has_template else []
     recorded = part(provenance, "options")
     found += [f"option {name}" for name in recorded if name not in options]

@@ -204,6 +204,8 @@ def test_what_is_not_repeated_of_a_run_is_said(ore, folder, writing):
         (["--system", "Rhyme."], "@{0}/own.txt", ""),
         (["--system", "Rhyme."], "persona:clerk", "its system prompt"),
         (["--no-system"], "none", ""),
+        (["--no-system"], "", "having no system prompt"),
+        (["--no-system"], "persona:clerk", "having no system prompt"),
         ([], "none", "its system prompt"),
         ([], "", ""),
     ],
