@@ -114,7 +114,8 @@ def test_a_field_has_the_default_of_the_contract(kind):
         if default is MISSING:
             assert value == name, "what is passed in place is stored as it is"
         elif default is NEW:
-            assert uuid.UUID(value).version == 4 and str(uuid.UUID(value)) == value
+            read = uuid.UUID(value)
+            assert (read.version, read.variant, str(read)) == (4, uuid.RFC_4122, value)
             assert value != getattr(second, name)
         elif default is NOW:
             assert before <= value <= after

@@ -5,8 +5,8 @@ Field order and defaults are part of the public interface.
 
 from __future__ import annotations
 
+import os
 import time
-import uuid
 from dataclasses import FrozenInstanceError, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,11 @@ __all__ = [
 _SHOWN_CHARACTERS = 60  # of an answer, where it stands for itself
 
 
-def _new_id() -> str:
-    return str(uuid.uuid4())
+def new_id() -> str:
+    """Return a UUID4 as text, without the module ``uuid``: on Python 3.10 it loads threads and processes."""
+    drawn = int.from_bytes(os.urandom(16), "big") & ~(0xF << 76 | 0x3 << 62)
+    text = f"{drawn | 0x4 << 76 | 0x2 << 62:032x}"
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Message:
 
     role: str
     content: str
-    id: str = field(default_factory=_new_id)
+    id: str = field(default_factory=new_id)
     timestamp: float = field(default_factory=time.time)
     images: tuple[bytes, ...] = field(default=(), repr=False)
 
@@ -77,7 +80,7 @@ class Response:
 
     content: str
     model_id: str
-    id: str = field(default_factory=_new_id)
+    id: str = field(default_factory=new_id)
     timestamp: float = field(default_factory=time.time)
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
@@ -105,7 +108,7 @@ class Session:
     """
 
     messages: list[Message] = field(default_factory=list[Message])
-    id: str = field(default_factory=_new_id)
+    id: str = field(default_factory=new_id)
     created_at: float = field(default_factory=time.time)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -130,7 +133,7 @@ class ToolResult:
     tool_name: str
     output: str
     status: str
-    id: str = field(default_factory=_new_id)
+    id: str = field(default_factory=new_id)
     timestamp: float = field(default_factory=time.time)
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
@@ -188,5 +191,5 @@ class RoutingDecision:
     confidence: float
     args: dict[str, str]
     reasoning: str
-    id: str = field(default_factory=_new_id)
+    id: str = field(default_factory=new_id)
     timestamp: float = field(default_factory=time.time)

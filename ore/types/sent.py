@@ -7,10 +7,9 @@ from copy import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
-from uuid import uuid4
 
 from ore.errors import UsageError
-from ore.types import ExecutionArtifact, Message, Response, Session, ToolResult
+from ore.types import ExecutionArtifact, Message, Response, Session, ToolResult, new_id
 
 Given = TypeVar("Given")
 
@@ -72,7 +71,7 @@ def note_sent(response: Response, sent: Sent) -> Response:
     """
     if vars(response).setdefault("_sent", sent) is not sent:
         response = copy(response)
-        vars(response).update(id=str(uuid4()), _sent=sent)
+        vars(response).update(id=new_id(), _sent=sent)
     return response
 
 
