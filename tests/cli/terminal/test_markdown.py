@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -272,13 +274,12 @@ def test_the_time_of_a_line_grows_with_its_pieces_and_not_with_their_square():
 BLOCKS = "one\n\ntwo\n\nthree\n\nfour\n\nfive\n"
 
 
-def laid_out(source: str, seconds: float = 0.0, error: Exception | None = None) -> tuple[str, int]:
-    """What is shown where laying a block out takes so long, or fails; and how often that was tried."""
+def laid_out(source: str, error: Exception | None = None) -> tuple[str, int]:
+    """What is shown where laying a block out may fail; and how often that was tried."""
     tried = []
 
     def show(block: str, *_: object) -> str:
         tried.append(block)
-        time.sleep(seconds)
         if error is not None:
             raise error
         return f"\n<{block.strip()}>\n"
@@ -314,8 +315,9 @@ def test_pieces_that_are_not_laid_out_are_shown_as_their_blocks_are_complete():
 
 
 def test_all_blocks_together_have_a_time_to_be_laid_out(monkeypatch):
-    monkeypatch.setattr(markdown, "MOST_SECONDS", 0.09)
-    text, tried = laid_out(BLOCKS, seconds=0.05)
+    clock = SimpleNamespace(monotonic=itertools.count(step=2).__next__)  # two seconds at each look
+    monkeypatch.setattr(markdown, "time", clock)
+    text, tried = laid_out(BLOCKS)
     assert text == "\n<one>\n\n<two>\n\nthree\n\nfour\n\nfive\n" and tried == 2
 
 
