@@ -45,7 +45,7 @@ class Lock:
     def remove(self, folder: Folder) -> None:
         """Remove the lock's file and release it; who waits for it finds out and starts anew."""
         with suppress(OSError):
-            if self.is_current(folder):
+            if self.pid == os.getpid() and self.is_current(folder):
                 folder.remove(self.name)
         self.release()
 

@@ -62,10 +62,11 @@ def test_a_killed_holder_holds_nothing(folder):
     try_lock(folder, NAME).release()
 
 
-def test_a_forked_process_that_ends_does_not_release_its_parents_lock(folder):
+@pytest.mark.parametrize("how", ["release", "remove"])
+def test_a_forked_process_that_ends_does_not_release_its_parents_lock(folder, how):
     lock = try_lock(folder, NAME)
-    in_child(lock.release)
-    assert not can_lock(folder)
+    in_child(lock.release if how == "release" else lambda: lock.remove(folder))
+    assert not can_lock(folder) and lock.is_current(folder)
     lock.release()
 
 
