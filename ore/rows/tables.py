@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ore.backends.http import MOST_VALUES
 from ore.errors import FileAccessError, UsageError
@@ -41,7 +41,7 @@ MOST_COLUMNS = 10_000
 """Names of columns that are known of a table."""
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
-_PART = 1 << 20
+_PART, _BLOCK = 1 << 20, 1 << 16
 MOST_COPIED = 1 << 30
 """Bytes of what is no file (a pipe, a device): it is copied to the disk first, and may never end."""
 
@@ -63,6 +63,22 @@ class Row:
     values: Mapping[str, str] = field(default_factory=dict[str, str])
     problem: str | None = None
     expected: str | None = None
+
+
+class _FromBeginning(io.RawIOBase):
+    """A file that is read from its beginning, also while others read it: each at a place of its own."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._at = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = os.pread(self._file.fileno(), len(buffer), self._at)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
 
 
 class Table:
@@ -91,8 +107,7 @@ class Table:
         """
         try:
             self._require_same()
-            self._file.seek(0)
-            lines = Lines(self._file, self.shown)
+            lines = Lines(io.BufferedReader(_FromBeginning(self._file), _BLOCK), self.shown)
             read = {"jsonl": self._objects, "text": self._texts}.get(self.format, self._records)
             for row in read(lines):
                 self._require_same()  # before it is used: what is appended meanwhile may never end

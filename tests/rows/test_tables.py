@@ -150,6 +150,13 @@ def test_a_table_is_read_as_often_as_it_is_needed():
         assert [[row.values["a"] for row in table.rows()] for _ in range(3)] == [["1", "2"]] * 3
 
 
+@pytest.mark.parametrize("format", ["csv", "text"])
+def test_a_table_is_read_by_several_at_once_and_each_gets_every_row(format):
+    with open_table("-", format, io.BytesIO(b"line\n" + b"one\n" * 300)) as table:
+        read = list(zip(table.rows(), table.rows(), strict=True))
+    assert len(read) == (300 if format == "csv" else 301) and all(a == b for a, b in read)
+
+
 def test_a_table_that_is_changed_after_it_was_looked_at_is_not_used(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("a\n1\n")
