@@ -14,7 +14,7 @@ from ore.backends.engine_request import LOADED_WITH, sampling_of
 from ore.backends.settings import Settings
 from ore.errors import IncompleteAnswerError, OreError
 from ore.files.neutral import word
-from ore.files.strictjson import above_zero
+from ore.files.strictjson import above_zero, part
 
 _OTHER_NAMES = {"num_keep": "n_keep"}
 _UNSAID: dict[str, Any] = {"seed": None, "stop": []}
@@ -40,8 +40,7 @@ def in_force(
     """
     own = own or {}
     generation = engine.properties["default_generation_settings"]
-    params = generation.get("params")
-    params = params if isinstance(params, dict) else {}
+    params = part(generation, "params")
     server = {name: _number(params.get(_OTHER_NAMES.get(name, name))) for name in PARAMETERS}
     head: dict[str, Any] = {}
     with suppress(OreError):

@@ -21,7 +21,7 @@ from ore.backends.model_options import natural
 from ore.backends.window import find_model
 from ore.errors import BackendError, OreError
 from ore.files.neutral import word
-from ore.files.strictjson import above_zero
+from ore.files.strictjson import above_zero, part
 from ore.types import Message
 
 _MOST_ASKED = 200
@@ -86,9 +86,7 @@ def default_of(known: Mapping[str, Entry], show: Callable[[str], Entry]) -> str 
 
 def trained_window(shown: Entry) -> int | None:
     """Return the largest context, in tokens, that a model knows, as ``/api/show`` reports it."""
-    facts = shown.get("model_info")
-    if not isinstance(facts, dict):
-        return None
+    facts = part(shown, "model_info")
     return known_count(facts.get(f"{facts.get('general.architecture')}.context_length")) or None
 
 
@@ -105,8 +103,7 @@ def given_window(wanted: int, shown: Entry) -> int:
 
 def may_have_more(shown: Entry) -> bool:
     """Return whether a server may give a model more than is asked for, as only ``/api/ps`` tells."""
-    details = shown.get("details")
-    return isinstance(details, dict) and details.get("family") in _GIVEN_MORE
+    return part(shown, "details").get("family") in _GIVEN_MORE
 
 
 def to_arrive(
@@ -218,8 +215,7 @@ def in_force(shown: Entry | None, user: Mapping[str, Any]) -> Entry:
     """Return what ``effective`` takes of a turn, as ``/api/show`` says it, if it does."""
     if not shown:
         return {}
-    info, details = (shown.get(key) for key in ("model_info", "details"))
-    info, details = (each if isinstance(each, dict) else {} for each in (info, details))
+    info, details = part(shown, "model_info"), part(shown, "details")
     model = parameters_of(shown.get("parameters"))
     is_set = {**model, **user}
     facts = {
@@ -233,8 +229,7 @@ def in_force(shown: Entry | None, user: Mapping[str, Any]) -> Entry:
 
 
 def _described(name: str, entry: Entry, show: Callable[[str], Entry], whole: bool = False) -> Model:
-    details = entry.get("details")
-    details = details if isinstance(details, dict) else {}
+    details = part(entry, "details")
     able, window = entry.get("capabilities"), above_zero(details.get("context_length"))
     shown: Entry = {}
     if whole or not isinstance(able, list) or window is None:

@@ -15,7 +15,7 @@ from ore.backends.window import ends_answer
 from ore.errors import SchemaMismatchError, UsageError
 from ore.files import read_regular, strictjson
 from ore.files.extras import importing
-from ore.files.strictjson import above_zero
+from ore.files.strictjson import above_zero, part
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
 from ore.types.artifact_fields import cut_off_by
@@ -156,8 +156,7 @@ def _parse_fields(text: str) -> dict[str, Any]:
 
 def _more_room(metadata: Mapping[str, Any], longer: str) -> str:
     """Return what to do where the prompt or the answer had no room in the window; else ``longer``."""
-    found = metadata.get("context")
-    fit = found if strictjson.is_object(found) else {}
+    fit = part(metadata, "context")
     window = above_zero(fit.get("window"))
     if fit.get("status") == "truncated" and not fit.get("left_out"):
         why = "which did not fit the context window" if window else "which was not read whole"
