@@ -17,6 +17,7 @@ from referencing.jsonschema import specification_with
 from ore.backends.http import shorten
 from ore.backends.settings import plain
 from ore.files.bounded import Bounded
+from ore.reasoner.closing import Closing
 
 LONGEST = 3.0
 """Seconds: how long judging a value may take."""
@@ -76,7 +77,7 @@ class NotASchemaError(ValueError):
     """What is no JSON Schema; its text says where, and why."""
 
 
-class Judge:
+class Judge(Closing):
     """Says whether values fit a schema; close it, or use it in a ``with`` block.
 
     Where the schema may take long, values are judged in a process of its own, which is begun now.
@@ -90,12 +91,6 @@ class Judge:
         if self._may_be_slow:
             with suppress(OSError):  # it is said when it is needed
                 self._child.start()
-
-    def __enter__(self) -> Judge:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the process, if there is one."""
