@@ -165,10 +165,7 @@ class Shelf(NamedTuple):
         if manifest.config is None:
             return {}
         with suppress(OreError, ValueError):
-            found = strictjson.parse(
-                self._read_blob(name, manifest.config, _CONFIG_BYTES), limit=_CONFIG_BYTES
-            )
-            return found if isinstance(found, dict) else {}
+            return self._read_object(name, manifest.config, _CONFIG_BYTES)
         return {}
 
     def parameters(self, name: ModelName, manifest: Manifest) -> dict[str, Any]:
@@ -180,11 +177,7 @@ class Shelf(NamedTuple):
         found: dict[str, Any] = {}
         for layer in manifest.of_kind("params"):
             try:
-                value = strictjson.parse(
-                    self._read_blob(name, layer, PARAMS_BYTES), limit=PARAMS_BYTES
-                )
-                if not isinstance(value, dict):
-                    raise ValueError("it is no JSON object")
+                found |= self._read_object(name, layer, PARAMS_BYTES)
             except ValueError as exc:
                 path = self.blob_path(layer)
                 raise FileAccessError(
@@ -192,7 +185,6 @@ class Shelf(NamedTuple):
                     f"{self.again(name)}.",
                     path,
                 ) from exc
-            found.update(value)
         return found
 
     def texts(self, name: ModelName, manifest: Manifest, kind: str) -> list[str]:
@@ -237,17 +229,23 @@ class Shelf(NamedTuple):
             )
         return "its manifest names no weights; name another model"
 
+    def _read_object(self, name: ModelName, layer: Layer, limit: int) -> dict[str, Any]:
+        """Return the JSON object that a blob is; ``ValueError`` where it is none."""
+        found = strictjson.parse(self._read_blob(name, layer, limit), limit=limit)
+        if not strictjson.is_object(found):
+            raise ValueError("it is no JSON object")
+        return found
+
     def _read_blob(self, name: ModelName, layer: Layer, limit: int) -> bytes:
         return self._read(f"{BLOBS}/sha256-{layer.hexadecimal}", limit, name)
 
     def _read(self, relative: str, limit: int, name: ModelName) -> bytes:
+        path = self.root / relative
         try:
             return read_confined(self.root, relative, limit)
         except FileNotFoundError as exc:
-            path = self.root / relative
             raise FileAccessError(f"{path} is not there: {self.again(name)}.", path) from exc
         except PermissionError as exc:
-            path = self.root / relative
             raise FileAccessError(
                 f"{path} is not read: it {exc.strerror}, which ORE does not follow; put what it "
                 f"leads to in its place.",
@@ -256,7 +254,6 @@ class Shelf(NamedTuple):
         except FileAccessError as exc:
             if not isinstance(exc.__cause__, UnfitFileError):
                 raise
-            path = self.root / relative
             raise FileAccessError(f"{str(exc).rstrip('.')}; {self.again(name)}.", path) from exc
 
 
