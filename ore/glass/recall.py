@@ -41,6 +41,7 @@ _NOT_HELD = {
     "tool:": "what its tools returned is",
 }
 """The sources of messages whose text no other place has."""
+_KEEP_ALL = "record such runs with `ORE.record(full=True)`"
 _KEEP_TEXT = "record such runs with `ORE.record(system_text=True)`"
 _THINK = (True, False, "low", "medium", "high")
 
@@ -63,7 +64,7 @@ def recorded_messages(
     sources = sources_of(artifact) + [f"tool:{name}" for name in artifact.input.tools or ()]
     for kind, what in _NOT_HELD.items():
         if any(source.startswith(kind) for source in sources):
-            raise ArtifactError(f"{what} not in it: record such runs with `ORE.record(full=True)`")
+            raise ArtifactError(f"{what} not in it: {_KEEP_ALL}")
     source, system = _recorded_system_prompt(artifact, notice)
     skills = list(dict.fromkeys(artifact.input.skills or ()))
     registry = build_skill_registry(report=notice) if skills else {}
@@ -91,7 +92,7 @@ def _gone_on_from(artifact: ExecutionArtifact, others: Earlier | None) -> Execut
     raise ArtifactError(
         "the answer it went on from is not in it: "
         + ("name that artifact as well, or " if others is not None else "")
-        + "record such runs with `ORE.record(full=True)`"
+        + _KEEP_ALL
     )
 
 
@@ -101,17 +102,16 @@ def _recorded_session(artifact: ExecutionArtifact, sources: list[str]) -> Sessio
     A session that holds others by now is not read: no artifact chooses what is sent of it.
     """
     name = sources[0].removeprefix(SESSION).removeprefix(":").rpartition("#")[0]
-    advice = "record such runs with `ORE.record(full=True)`"
     if not name:
-        raise ArtifactError(f"its conversation was not saved, and is not in it: {advice}")
+        raise ArtifactError(f"its conversation was not saved, and is not in it: {_KEEP_ALL}")
     try:
         messages = FileSessionStore().load(name).messages[: len(sources)]
     except (SessionError, FileAccessError) as exc:
-        raise ArtifactError(f"its conversation is not in it: {advice}. {exc}") from exc
+        raise ArtifactError(f"its conversation is not in it: {_KEEP_ALL}. {exc}") from exc
     now = [(f"{SESSION}:{name}#{n}", text_digest(m.content)) for n, m in enumerate(messages, 1)]
     sent = set(sources)
     if now != [pair for pair in hashed_sources(artifact) if pair[0] in sent]:
-        raise ArtifactError(f"the session '{name}' is not what it was any more: {advice}")
+        raise ArtifactError(f"the session '{name}' is not what it was any more: {_KEEP_ALL}")
     return Session(messages)
 
 
@@ -165,7 +165,7 @@ def recorded_template(artifact: ExecutionArtifact, given: str | None) -> str | N
         raise ArtifactError("the chat template in it is not the one that its hash says")
     raise ArtifactError(
         f"its chat template (SHA-256 {one_line(str(sha256))[:12]}…) is not in it: name the file with "
-        f"`chat_template=`, or record such runs with `ORE.record(full=True)`"
+        f"`chat_template=`, or {_KEEP_ALL}"
     )
 
 
