@@ -93,7 +93,7 @@ def collect(
         first = collected.runs[0]
         where = "" if first.state == NOT_READ else f"{first.path}: "  # its reason says which file
         raise ArtifactError(f"There is no run to report on: {where}{first.why.rstrip('.')}.")
-    room.fit(MOST_TEXT)
+    room.fit()
     return collected
 
 
@@ -129,7 +129,7 @@ class _Room:
         self._collected.runs.append(facts)
         self._size += _size(facts.prompt) + _size(facts.answer)
         if self._size > 2 * MOST_TEXT:
-            self.fit(MOST_TEXT)
+            self.fit()
 
     def _leave_out(self, facts: RunFacts) -> None:
         """Leave out what a run has beside its texts, where that is much and others have taken the room."""
@@ -147,11 +147,11 @@ class _Room:
     def _once(self, value: Kept) -> Kept:
         return self._known.setdefault(value, value)  # type: ignore[return-value]  # it is equal
 
-    def fit(self, most: int) -> None:
-        """Cut the longest texts so that all of them take no more than ``most`` bytes."""
+    def fit(self) -> None:
+        """Cut the longest texts so that all of them take no more than ``MOST_TEXT`` bytes."""
         runs = self._collected.runs
         sizes = sorted(_size(text) for run in runs for text in (run.prompt, run.answer))
-        left, longest = most, None
+        left, longest = MOST_TEXT, None
         for at, size in enumerate(sizes):
             share = left // (len(sizes) - at)
             if size > share:
