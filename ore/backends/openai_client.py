@@ -87,7 +87,9 @@ class Call:
         """Return what ``/models`` says of each model, in a list or not: objects with an ``id``."""
         with self._errors():
             answered: Any = self._client.get("/models", cast_to=object)
-            if isinstance(answered, str):  # its head does not call it JSON, as nginx's for a fixed text
+            if isinstance(
+                answered, str
+            ):  # its head does not call it JSON, as nginx's for a fixed text
                 answered = server_words.loads(self._body)
             data = answered if isinstance(answered, list) else answered["data"] or []  # Ollama's
             named = [e for e in model_names.checked_models(data) if isinstance(e.get("id"), str)]
@@ -247,15 +249,13 @@ class Call:
                 return self._reported(words)
             return failures.protocol_error(host, self._problem, OPENAI)
         if isinstance(cause, TooLarge):
-            what, limit, is_list = cause.what, cause.limit, self._is_list
-            return failures.too_large_error(host, what, limit, is_list=is_list)
+            return failures.too_large_error(host, cause.what, cause.limit, is_list=self._is_list)
         if not self._sent:
             return UsageError(f"The request to the model can't be made: {in_words(error)}.")
         if self._status >= 300:
             about = (host, self._model, self._status, self._body)
-            has_key, login = self._key is not None, self._login
             return refusals.openai_status_error(
-                *about, has_key=has_key, login=login, strict=self._strict
+                *about, has_key=self._key is not None, login=self._login, strict=self._strict
             )
         if isinstance(cause, httpx.ConnectTimeout):
             return failures.unreachable_error(host, "no connection came about in time", OPENAI)

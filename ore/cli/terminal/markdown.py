@@ -241,14 +241,13 @@ def _styled(line: list[Segment], width: int, has_colour: bool, labels: Sequence[
 
 
 def _rendered(block: Source, width: int) -> list[list[Segment]]:
-    from rich.console import Console
-    from rich.segment import Segment
+    from rich import console, segment
 
-    console = Console(
+    terminal = console.Console(
         width=width, color_system="256", force_terminal=True, legacy_windows=False, _environ={}
     )
-    lines = console.render_lines(block, pad=False)
-    lines = [[s for s in Segment.simplify(line) if not s.control] for line in lines]
+    lines = terminal.render_lines(block, pad=False)
+    lines = [[s for s in segment.Segment.simplify(line) if not s.control] for line in lines]
     full = [number for number, line in enumerate(lines) if not _is_empty(line)]
     return lines[full[0] : full[-1] + 1] if full else []
 
