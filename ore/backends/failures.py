@@ -181,8 +181,8 @@ def broken_off_error(host: Host, why: str, *, is_begun: bool = True) -> Incomple
 def unfinished_error(host: Host, *, is_begun: bool = True) -> IncompleteAnswerError:
     """The stream ended in good order, but nothing in it said that the answer was done."""
     what = (
-        "without saying that it was done, as Ollama does when a model repeats itself, so the answer was "
-        "dropped: ask again"
+        "without saying that it was done, as some do when a model repeats itself, or when another "
+        "request comes, so the answer was dropped: ask again, or fewer at once"
     )
     if not is_begun:
         what = "before it had begun: check the address, or look at the server's log"

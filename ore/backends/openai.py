@@ -218,7 +218,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
                 if text := self._take(part, answer, last):
                     yield text
             if last.reason is None:
-                raise failures.unfinished_error(self.host, is_begun=answer.is_begun)
+                raise failures.unfinished_error(self.host, is_begun=last.has_begun)
             if text := answer.end():
                 yield text
         except (BackendError, TooLarge) as exc:

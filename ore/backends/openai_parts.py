@@ -21,11 +21,13 @@ class Parts:
 
     Attributes:
         reason: Why it has ended; None until a part says so.
+        has_begun: Whether a part of it came, be it without text.
         has_ended: Whether no more is to come: some servers say ``stop`` with each part.
     """
 
     def __init__(self, key: str | None = None) -> None:
         self.reason: str | None = None
+        self.has_begun = False
         self._key = key
         self._fingerprint = self._model = ""
         self._usage: Any = None
@@ -46,6 +48,7 @@ class Parts:
         self._model = part.get("model") or self._model
         thinking = text = ""
         for choice in (part.get("choices") or ())[:1]:
+            self.has_begun = True
             self._usage = choice.get("usage") or self._usage  # Moonshot's
             reason = choice.get("finish_reason")
             if reason and reason != "null":  # as some servers write that there is none yet

@@ -95,8 +95,9 @@ AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
         (
             failures.unfinished_error(HOST),
             IncompleteAnswerError,
-            f"The server at {AT} ended the answer without saying that it was done, as Ollama does when "
-            f"a model repeats itself, so the answer was dropped: ask again.",
+            f"The server at {AT} ended the answer without saying that it was done, as some do when a "
+            f"model repeats itself, or when another request comes, so the answer was dropped: ask "
+            f"again, or fewer at once.",
         ),
         (
             failures.unfinished_error(HOST, is_begun=False),

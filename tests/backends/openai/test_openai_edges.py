@@ -244,6 +244,13 @@ def test_an_answer_that_never_began_is_not_a_model_that_repeats_itself():
             reasoner(fake).reason(ASKED)
 
 
+def test_an_answer_that_a_server_ends_for_another_request_has_the_right_address():
+    with FakeOpenAI() as fake:  # llama-cpp-python's server, by default
+        fake.play = [event(delta={"role": "assistant"}), DONE]
+        with pytest.raises(BackendError, match="another request comes.*: ask again, or fewer at"):
+            reasoner(fake).reason(ASKED)
+
+
 @pytest.mark.parametrize("reason", ["tool_calls", "function_call", "TOOL_CALLS", "tool_use"])
 def test_a_reason_alone_says_that_the_model_asked_for_tools(reason):
     last = Parts()
