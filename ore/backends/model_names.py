@@ -138,5 +138,6 @@ def _illegal(text: str) -> UsageError:
     return UsageError(
         f"'{shown_name(text)}' can't be a model's name: Ollama's are NAME, NAMESPACE/NAME or "
         f"HOST/NAMESPACE/NAME, each with :TAG or without, of letters, digits and the signs . _ - "
-        f"(a part has at most 80, and no scheme stands before it)."
+        f"(a part has at most 80, and no scheme stands before it). One of Hugging Face is "
+        f"hf.co/USER/REPO:QUANT."
     )

@@ -38,7 +38,7 @@ _INSTEAD = {
     **dict.fromkeys(("url", "base-url", "port"), "--host with the server's address"),
     **dict.fromkeys(("no-think", "nothink"), "--think off"),
     **{name: f"--backend {name}" for name in ("ollama", "openai", "embedded")},
-    **{"chat": "-c", "format": "--schema SCHEMA"},
+    **{"chat": "-c", "format": "--schema SCHEMA", "output": "> FILE after the command"},
 }
 """What other programs have as flags, and what to write here."""
 

@@ -70,7 +70,8 @@ NEEDS = (
     ("--yes", ("--delete-session", "--remove-model"), "there is nothing else to confirm"),
     *((flag, ("--rows",), "name the table that it is for") for flag in OF_ROWS if flag != "--csv"),
     ("--csv", ("--rows", "--report"), "name the table, or the artifacts, that it is for"),
-    *((flag, ("--report",), "name the artifacts to report on") for flag in OF_REPORTS),
+    ("--out", ("--report",), "an answer goes into a file with > FILE after the command"),
+    ("--as", ("--report",), "name the artifacts to report on"),
 )
 """What needs another flag: itself, those of which one is enough, and the end of a sentence."""
 

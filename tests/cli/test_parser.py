@@ -74,6 +74,7 @@ def test_what_is_not_in_the_grammar_raises_and_writes_nothing(argv, capsys):
         (["--temp", "0", "hi"], "There is no flag --temp: write -o temperature=VALUE."),
         (["hi", "--num_ctx=4096"], "There is no flag --num_ctx: write -o num_ctx=VALUE."),
         (["-p", "hi"], "There is no flag -p: write the prompt alone, in quotes."),
+        (["hi", "--output", "a"], "There is no flag --output: write > FILE after the command."),
         (["--chat"], "There is no flag --chat: write -c."),
         (["--port", "1", "hi"], "There is no flag --port: write --host with the server's address."),
     ],

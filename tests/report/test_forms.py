@@ -395,6 +395,7 @@ def test_a_copy_of_a_run_is_no_second_run(ore, run, folder):
 @pytest.mark.parametrize(
     "line, code, sentence",
     [
+        ("hi --out a.txt", 2, "an answer goes into a file with > FILE after the command."),
         ("hi --as methods", 2, "--as needs --report: name the artifacts to report on."),
         ("--report run.json --as thesis", 2, "--as must be methods, worldbank, llm-guidelines or"),
         ("--report - --as methods", 2, "A form is not filled from stdin: name the file"),

@@ -39,6 +39,7 @@ def test_what_is_no_name_is_refused_in_one_line(text):
     with pytest.raises(UsageError, match="can't be a model's name") as caught:
         parse_name(text)
     assert str(caught.value).isprintable() and len(str(caught.value)) < 400
+    assert "One of Hugging Face is hf.co/USER/REPO:QUANT." in str(caught.value)
 
 
 @pytest.mark.parametrize(
