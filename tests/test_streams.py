@@ -552,16 +552,24 @@ def test_a_reasoner_s_keywords_are_the_fields_of_settings():
     assert made.settings == Settings(joins=False, **given)
 
 
-def test_an_end_of_iteration_that_a_reasoner_raises_is_not_the_end_of_its_answer():
+@pytest.mark.parametrize("kind", [StopIteration, StopAsyncIteration, GeneratorExit])
+def test_an_end_of_iteration_that_a_reasoner_raises_is_not_the_end_of_its_answer(kind):
     class Ending(Reasoner):
         def reason(self, messages):
-            raise StopAsyncIteration
+            raise kind
 
     async def read():
         return [part async for part in ORE(Ending(), "").astream("Hello")]
 
-    with pytest.raises(RuntimeError):
-        asyncio.run(read())
+    async def ask():
+        try:
+            await ORE(Ending(), "").aexecute("Hello")
+        finally:
+            await asyncio.sleep(0)  # what the program has to put right
+
+    for take in (read, ask):
+        with pytest.raises(RuntimeError, match="^(generator raised .*)?$"):
+            asyncio.run(take())
 
 
 @pytest.mark.slow

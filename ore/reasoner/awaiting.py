@@ -163,6 +163,6 @@ def _read(
 
 
 def _raisable(error: BaseException) -> BaseException:
-    """Return an error as a loop may raise it: that an iteration is over means something else there."""
-    is_end = isinstance(error, (StopIteration, StopAsyncIteration))
+    """Return an error as a loop may raise it: an end of an iteration means something else there."""
+    is_end = isinstance(error, (StopIteration, StopAsyncIteration, GeneratorExit))
     return RuntimeError(str(error)) if is_end else error
