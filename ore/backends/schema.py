@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ore.backends.http import MOST_VALUES, REPLY_LIMIT, shorten
 from ore.backends.schema_fields import parse_fields
-from ore.backends.window import ends_answer
+from ore.backends.window import LARGER_WINDOW, ends_answer
 from ore.errors import SchemaMismatchError, UsageError
 from ore.files import read_regular, strictjson
 from ore.files.extras import importing
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_SCHEMA_BYTES = 1 << 20
 """The most bytes of a schema."""
 _LONGER = {"a limit": ", or allow it more tokens with `options['num_predict']`"}
-_ROOM = ", or give the model a larger window (`options['num_ctx']`, or the server's settings)"
+_ROOM = f", or give the model a larger window ({LARGER_WINDOW})"
 _MOST_INDENTED = 1 << 20  # characters of an answer: indenting 15 million takes three seconds
 
 

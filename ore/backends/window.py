@@ -13,6 +13,9 @@ from typing import Any
 from ore.backends.model_names import DEFAULT_HOST, DEFAULT_NAMESPACE, DEFAULT_TAG
 from ore.files.strictjson import above_zero
 
+LARGER_WINDOW = "`options['num_ctx']`, or with `backend='openai'` the server's settings"
+"""What makes a window larger."""
+
 _JUDGED = 1 << 22  # bytes of a prompt that are looked at, for a window of a million tokens
 _TOKENS_PER_MESSAGE = 4
 _MOST_PER_MESSAGE = 256  # what a template may add to a message, or before the first

@@ -44,7 +44,6 @@ class Context(NamedTuple):
         skill_context: One text per skill, prefixed ``[Skill:name]``.
         tool_results: One result per tool that ran.
         decision: What the router chose.
-        skills: The names of the skills.
         seconds: How long its tools took, the choice of its model, and the check of its pin.
     """
 
@@ -52,7 +51,6 @@ class Context(NamedTuple):
     skill_context: list[str] | None = None
     tool_results: list[ToolResult] | None = None
     decision: RoutingDecision | None = None
-    skills: list[str] | None = None
     seconds: float = 0.0
 
 
@@ -113,7 +111,6 @@ class ContextSource:
             skill_context=texts or None,
             tool_results=results or None,
             decision=decision,
-            skills=skills or None,
             seconds=self._spent,
         )
 

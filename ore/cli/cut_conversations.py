@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ore.backends.window import estimate
+from ore.backends.window import LARGER_WINDOW, estimate
 from ore.cli.runs import Run
 from ore.glass.limits import fit_of
 from ore.types import Message, Response
@@ -43,7 +43,7 @@ def compare_counts(run: Run, response: Response) -> Compared:
     cut = (
         f"The server counted {tokens} tokens. An earlier prompt, which this one goes on from, had "
         f"{most}{more}: the model has not seen all of the conversation. Go on with a larger window "
-        f"(-o num_ctx=N, or the server's settings), or in another conversation."
+        f"({run.console.said(LARGER_WINDOW)}), or in another conversation."
     )
     return Compared(True, cut)
 

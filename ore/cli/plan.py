@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from ore.backends.window import LARGER_WINDOW
 from ore.cli.context import Context
 from ore.cli.record import sent_by, turn_of
 from ore.cli.runs import Run
@@ -31,8 +32,8 @@ def show_plan(run: Run, context: Context) -> None:
         least = "" if plan.exact else "at least "
         raise ContextTruncatedError(
             f"The prompt has {least}{plan.tokens_least:,} tokens and the model's window holds "
-            f"{plan.window:,}: shorten the prompt, or, if the model can have a larger window, raise it "
-            f"with -o num_ctx=N or the server's settings."
+            f"{plan.window:,}: shorten the prompt, or, if the model can have a larger window, raise it: "
+            f"{run.console.said(LARGER_WINDOW)}."
         )
 
 

@@ -141,7 +141,6 @@ def _first(
         skill_context=planned.skill_context or None,
         tool_results=planned.tool_results or None,
         decision=planned.decision,
-        skills=planned.skills or None,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ore.backends.joining import fewer_read, not_read
 from ore.backends.settings import Settings
-from ore.backends.window import ends_answer
+from ore.backends.window import LARGER_WINDOW, ends_answer
 from ore.files.neutral import brief
 from ore.files.strictjson import above_zero, part
 from ore.types import Response
@@ -83,8 +83,7 @@ def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]
     window, used, advice = fit.get("window"), fit.get("prompt_tokens", 0), ""
     if in_session:
         used += above_zero(response.metadata.get("eval_count")) or 0
-        larger = "`options['num_ctx']`, or the server's settings"
-        advice = f"; go on with a larger one ({larger}), or in another conversation"
+        advice = f"; go on with a larger one ({LARGER_WINDOW}), or in another conversation"
     if not response.content.strip():
         asks = response.metadata.get("asked_for_tools") is True
         yield f"The answer is empty{_ASKED_FOR_TOOLS if asks else ''}."
@@ -152,7 +151,7 @@ def _limit_of(asked: object, fit: Mapping[str, Any], written: int) -> str:
         return f"`options[num_predict={asked}]`"
     if window and ends_answer(window, fit.get("prompt_tokens", 0), written):
         what = f"the context window of {window} tokens"
-        return f"{what}, which `options['num_ctx']` or the server's settings may make larger"
+        return f"{what}, which {LARGER_WINDOW}, may make larger"
     if is_asked:
         return f"`options[num_predict={asked}]`, or the context window"
     after = f" after {_tokens(written)}" if written else ""

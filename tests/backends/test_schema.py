@@ -31,7 +31,7 @@ CITY = {
     "additionalProperties": False,
 }
 TEXT = json.dumps(CITY)
-LARGER = "or give the model a larger window (-o num_ctx=N, or the server's settings)"
+LARGER = "or give the model a larger window (-o num_ctx=N, or with --backend openai the server's settings)"
 
 
 def test_an_answer_that_fits_is_printed_as_json(ore):

@@ -247,7 +247,7 @@ def test_a_full_context_window_is_reported_in_one_line(ore, context, said):
         ((), ""),
         (
             ("-c",),
-            "60 of 64 tokens; go on with a larger one (-o num_ctx=N, or the server's settings)",
+            "60 of 64 tokens; go on with a larger one (-o num_ctx=N, or with --backend openai the server's settings)",
         ),
     ],
 )
@@ -364,14 +364,14 @@ def test_that_a_session_keeps_no_image_is_said(ore, folder, flags, said):
         (
             [],
             {"window": 28, "prompt_tokens": 21},
-            "the context window of 28 tokens, which -o num_ctx=N or the server's "
-            "settings may make larger.",
+            "the context window of 28 tokens, which -o num_ctx=N, or with --backend openai the server's "
+            "settings, may make larger.",
         ),
         (
             ["-o", "num_predict=99"],
             {"window": 28, "prompt_tokens": 21},
-            "the context window of 28 tokens, which -o num_ctx=N or the server's "
-            "settings may make larger.",
+            "the context window of 28 tokens, which -o num_ctx=N, or with --backend openai the server's "
+            "settings, may make larger.",
         ),
         (["-o", "num_predict=99"], {}, "-o num_predict=99, or the context window."),
         (
