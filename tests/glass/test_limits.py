@@ -31,8 +31,8 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
         (
             {**LIMITED, "context": {"window": 16, "prompt_tokens": 11}},
             {},
-            "the context window of 16 tokens, which `options['num_ctx']` or the server's "
-            "settings may make larger.",
+            "the context window of 16 tokens, which `options['num_ctx']`, or with "
+            "`backend='openai'` the server's settings, may make larger.",
         ),
         (  # Ollama goes on where the window is full: what ended this is the model's own num_predict
             {**LIMITED, "context": {"window": 16, "prompt_tokens": 15}},
