@@ -16,6 +16,7 @@ from ore.artifact.verify import HOLDS, check
 from ore.cli.chosen import wanted_of
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
+from ore.core import load_aya_system_prompt
 from ore.errors import ArtifactError, CheckFailedError, UsageError
 from ore.files.neutral import brief, one_line
 from ore.glass.rerun import Rerun, find_model, not_repeated
@@ -112,7 +113,7 @@ def _rerun(
     left = not_repeated(
         artifact,
         has_system=options.system_flag is not None,
-        usual_system=system,
+        usual_system=load_aya_system_prompt() if system is None else system,
         has_template=bool(options.chat_template),
         images=[sha256(each).hexdigest() for each in images],
         options=_options_given(options),

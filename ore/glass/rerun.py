@@ -120,7 +120,7 @@ def not_repeated(
     artifact: ExecutionArtifact,
     *,
     has_system: bool = False,
-    usual_system: str | None = None,
+    usual_system: str = "",
     has_template: bool = False,
     images: Collection[str] = (),
     options: Collection[str] = (),
@@ -133,7 +133,7 @@ def not_repeated(
     Args:
         artifact: The run.
         has_system: Whether a system prompt is given for this turn, or none on purpose.
-        usual_system: What is sent else; None is Aya's, as the run had it unless it says something else.
+        usual_system: The text that is sent else.
         has_template: Whether a chat template is given.
         images: The SHA-256 of those that are given.
         options: The names of the options that are given, ``think``, ``format``, ``choices`` among them.
@@ -152,9 +152,9 @@ def not_repeated(
     found += ["the answer that it went on from"] if "artifact" in kinds else []
     provenance = artifact.provenance or {}
     known = {sha256 for source, sha256 in sent if source in (PERSONA, SYSTEM)}
-    if not has_system and (usual_system is None or text_digest(usual_system) not in known):
+    if not has_system and text_digest(usual_system) not in known:
         persona = provenance.get("persona")
-        is_aya = usual_system is not None and PERSONA in kinds and not isinstance(persona, str)
+        is_aya = PERSONA in kinds and not isinstance(persona, str)
         found += [f"persona {persona}"] if isinstance(persona, str) else []
         found += ["its system prompt"] if SYSTEM in kinds or is_aya else []
         had_none = sent and usual_system != "" and not kinds & {PERSONA, SYSTEM}

@@ -208,6 +208,8 @@ def test_what_is_not_repeated_of_a_run_is_said(ore, folder, writing):
         (["--no-system"], "persona:clerk", "having no system prompt"),
         ([], "none", "its system prompt"),
         ([], "", ""),
+        (["--persona", "aya"], "", ""),
+        (["--persona", "aya"], "persona:clerk", "persona aya"),
     ],
 )
 def test_a_system_prompt_that_is_the_usual_one_is_repeated(

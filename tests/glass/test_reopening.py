@@ -246,8 +246,8 @@ def test_a_run_that_names_no_model_or_somebody_s_file_says_what_to_do(place):
 
 def test_what_a_prompt_alone_does_not_bring_is_named(place):
     old = run(place, options={"temperature": 0.0, "seed": 7})
-    assert not_repeated(old, usual_system="") == ["file a.txt", "option temperature", "option seed"]
-    assert not_repeated(old, options={"seed"}) == [
+    assert not_repeated(old) == ["file a.txt", "option temperature", "option seed"]
+    assert not_repeated(old, usual_system="Rhyme.", options={"seed"}) == [
         "file a.txt",
         "having no system prompt",
         "option temperature",
