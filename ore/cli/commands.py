@@ -13,7 +13,7 @@ from ore.backends import split_pin
 from ore.backends.window import find_model
 from ore.cli.beginning import beginning_of
 from ore.cli.rules import SESSION_FLAGS
-from ore.cli.runs import Run
+from ore.cli.runs import Run, reasoner_for
 from ore.cli.terminal.editor import write_in_editor
 from ore.cli.terminal.labels import ascii_of, labels_in
 from ore.cli.terminal.text import LONGEST_CELL
@@ -137,7 +137,7 @@ def _model(talk: Talk, name: str) -> None:
         )
     if pin is not None:
         run.backend.check_digest(name, pin)
-    reasoner = run.backend.reasoner(name, run.asked.settings)
+    reasoner = reasoner_for(run.backend, name, run.asked, run.options)
     run.engine.reasoner.close()
     engine = ORE(reasoner, run.engine.system_prompt)
     talk.run = run._replace(engine=engine, model_id=name, pin=pin)

@@ -104,7 +104,7 @@ def open_run(
                 options, asked, backend, model_id, conversation.session, pin
             )
         _tell(options, console, asked, backend, model_id)
-        with closing(_reasoner(backend, model_id, asked, options)) as reasoner:
+        with closing(reasoner_for(backend, model_id, asked, options)) as reasoner:
             yield Run(
                 options=options,
                 console=console,
@@ -243,7 +243,7 @@ def _checked_output(options: Options, console: Console, log: RunLog | None) -> S
     return signer
 
 
-def _reasoner(backend: Backend, model_id: str, asked: Asked, options: Options) -> Reasoner:
+def reasoner_for(backend: Backend, model_id: str, asked: Asked, options: Options) -> Reasoner:
     """Return the backend's reasoner; with a schema, one that lets only fitting answers through."""
     reasoner = reasoner_of(backend, model_id, asked.settings)
     if options.join_messages == "always":

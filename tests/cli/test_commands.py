@@ -209,6 +209,16 @@ def test_the_conversation_goes_on_with_the_other_model(ore):
     assert isinstance(result.backend.settings, Settings)
 
 
+def test_messages_are_joined_for_the_other_model_too(ore, tmp_path):
+    (tmp_path / "notes.txt").write_text("Notes.")
+    flags = ("-c", "-f", str(tmp_path / "notes.txt"), "--join-messages", "always")
+    lines = ("one", "/model second", "two", "/show")
+    result = typed(ore, *lines, args=flags, models=("scripted", "second"))
+    assert "--join-messages always" in result.err.split("active")[1]
+    assert [m.role for m in result.calls[0]] == ["system", "user"]
+    assert [m.role for m in result.calls[1]] == ["system", "user", "assistant", "user"]
+
+
 @pytest.mark.parametrize(
     "name",
     ["second", "SECOND:latest", "library/second", "registry.ollama.ai/library/second:latest"],
