@@ -121,15 +121,16 @@ def test_an_ignored_signal_stays_ignored():
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_handler_that_python_does_not_know_of_is_there_afterwards(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP])
+def test_a_handler_that_python_does_not_know_of_is_there_afterwards(number, tmp_path):
     with open(tmp_path / "dump.txt", "w+", encoding="utf-8") as dump:
-        faulthandler.register(signal.SIGUSR1, file=dump)
+        faulthandler.register(number, file=dump)
         try:
             with deferred_signals():
                 pass
-            assert in_child(lambda: send(signal.SIGUSR1)).signal == 0
+            assert in_child(lambda: send(number)).signal == 0
         finally:
-            faulthandler.unregister(signal.SIGUSR1)
+            faulthandler.unregister(number)
         dump.seek(0)
         assert "most recent call first" in dump.read()
 
