@@ -65,7 +65,9 @@ def _note(number: int, arrived: list[int], undo: list[Callable[[], object]]) -> 
     # What is ignored stays so, in a child too; what Python did not install can't be put back, as that of
     # faulthandler.register, where Python knows of none. A loop of asyncio hears of a signal by itself, and
     # would do so twice.
-    is_native = handler is None or handler == signal.SIG_DFL and _is_caught(number)
+    is_native = handler is None or (
+        handler == signal.SIG_DFL and (number in _ITS_OWN or _is_caught(number))
+    )
     is_loops = getattr(handler, "__module__", "") == "asyncio.unix_events"
     if handler != signal.SIG_IGN and not (is_native or is_loops):
         signal.signal(number, handler)  # where none can be installed, there is nothing to undo
@@ -79,7 +81,7 @@ def _is_caught(number: int) -> bool:
         for line in status:
             if line.startswith(b"SigCgt:"):
                 return bool(int(line.split()[1], 16) >> (number - 1) & 1)
-    return number in _ITS_OWN  # another system than Linux
+    return False  # another system than Linux
 
 
 def take_back(undo: list[Callable[[], object]]) -> None:
