@@ -115,6 +115,16 @@ def test_a_file_has_a_name_that_no_other_has():
     assert sorted(names) == sorted(set(names))
 
 
+@pytest.mark.slow
+def test_what_is_run_by_hand_imports_what_there_is():
+    """No other test runs it, so a name that moves would be missed there alone."""
+    for path in sorted((ROOT / "tests/by_hand").rglob("*.py")):
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "ore":
+                for each in node.names:
+                    exec(f"from {node.module} import {each.name}")
+
+
 @pytest.mark.invariant
 def test_the_core_imports_no_edge():
     assert imports_of(ROOT / "ore/core.py") <= CORE_MAY_IMPORT

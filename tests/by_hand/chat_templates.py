@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 
-from ore.backends.embedded import EmbeddedReasoner
+from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.settings import Settings
 from ore.errors import BackendError
 from ore.types import Message

@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ore.backends import is_preferred
 from ore.backends.ollama_models import numbers_of
-from ore.backends.preferred import is_preferred
 from ore.backends.window import estimate
 from tests.by_hand.openai_servers import picture
 from tests.support.real_server import PATIENCE, WINDOW, Server
