@@ -194,7 +194,7 @@ def ollama_status_error(
         why = f"refused: {text}"
     else:
         why = f"answered, but not {OLLAMA.alike} (status {status}: {text or 'no text'}): "
-        path = host.url.partition("://")[2].partition("/")[2]
+        path = host.url.partition("://")[2].partition("/")[2] if status in (404, 405) else ""
         way = f"leave /{path} out of it" if path else "its log"
         why += f"check the address, or {way}"
     through = "" if error else answered_by_proxy(host)

@@ -277,6 +277,13 @@ def test_a_path_that_only_other_protocols_have_is_named_where_nothing_is_found()
     assert str(error).endswith("check the address, or leave /api/generate out of it.")
 
 
+@pytest.mark.parametrize("status", [400, 500, 502, 504])
+def test_a_path_where_a_server_or_a_proxy_fails_is_not_to_be_left_out(status):
+    host = Host("http://box.example/ollama", "--host")
+    error = refusals.ollama_status_error(host, "m", status, b"<html>Bad Gateway</html>")
+    assert str(error).endswith(f"(status {status}: a web page): check the address, or its log.")
+
+
 def test_a_missing_model_names_those_that_are_there():
     error = failures.no_model_error(HOST, "m", failures.OLLAMA, ("a:latest", "b"))
     assert (error.model, error.available) == ("m", ("a:latest", "b"))
