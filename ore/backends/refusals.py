@@ -206,10 +206,15 @@ def _said_before(host: Host, status: int, body: bytes) -> BackendError | None:
     """Return what a proxy, or TLS, refuses a request with before the server itself is asked, or None."""
     if status == 407:
         return proxy_error(host)
-    if status == 400 and host.url.startswith("http:") and re.search(_NO_TLS, body[:MOST_JUDGED]):
+    if (
+        status == 400
+        and host.url.startswith("http:")
+        and re.search(_NO_TLS, body[:MOST_JUDGED])
+        and not body.lstrip().startswith((b"{", b"["))  # JSON's may repeat the prompt
+    ):
         there = host.url.replace("http:", "https:", 1)
         what = f"The server at {host} speaks https, and was asked over http: try {there}."
-        return BackendError(what, host=host.url)
+        return BackendError(f"{what}{answered_by_proxy(host)}", host=host.url)
     return None
 
 

@@ -271,6 +271,26 @@ def test_a_port_that_wants_https_is_to_be_asked_by_https(page):
         assert type(error) is BackendError and said in str(error)
 
 
+@pytest.mark.parametrize("size", [0, 1 << 17])
+def test_a_prompt_that_an_error_repeats_does_not_make_its_server_speak_https(size):
+    prompt = "Why does nginx say: The plain HTTP request was sent to HTTPS port?" + "x" * size
+    sent = json.dumps({"error": {"message": f"top_logprobs needs logprobs: {prompt}"}}).encode()
+    sent = sent[: 1 << 16]  # more of an error is not read
+    for error in (
+        refusals.openai_status_error(HOST, "m", 400, sent, has_key=False),
+        refusals.ollama_status_error(HOST, "m", 400, sent),
+    ):
+        assert "needs logprobs" in str(error) and "speaks https" not in str(error)
+
+
+def test_a_proxy_may_be_what_speaks_https(monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3129")
+    host = Host("http://box.example:80", "--host")
+    page = b"Client sent an HTTP request to an HTTPS server."
+    error = refusals.ollama_status_error(host, "m", 400, page)
+    assert "try https://box.example:80. It is asked through the proxy" in str(error)
+
+
 def test_a_path_that_only_other_protocols_have_is_named_where_nothing_is_found():
     host = Host("http://127.0.0.1:11434/api/generate", "--host")
     error = refusals.ollama_status_error(host, "m", 404, b"404 page not found")
