@@ -45,6 +45,7 @@ def roles_of(template: object) -> frozenset[str] | None:
     if not isinstance(template, str) or not template.strip() or len(template) > _LONGEST:
         return None
     found, within, actions = set[str](), [frozenset(ROLES)], _actions(template)
+    of_tools = [False]
     for action in actions or ():
         word = "".join(action.split(maxsplit=1)[:1])
         if word != "range" and _KEEPS.search(action):
@@ -53,13 +54,17 @@ def roles_of(template: object) -> frozenset[str] | None:
         if word in _OPENS:
             outer = frozenset(ROLES) if others and word in ("range", "with") else within[-1]
             within.append(_roles_where(action) & outer)
+            is_tools = word in ("range", "with") and re.search(r"\.Tool", action)
+            of_tools.append(bool(is_tools) or of_tools[-1])
         elif word == "else" and len(within) > 1:
             within[-1] = _roles_where(action) & within[-2]
         elif word == "end" and len(within) > 1:
             within.pop()
+            of_tools.pop()
         if word not in (*_OPENS, "else", "end") or _TAKES.match(action):
             names = set(re.findall(r"\.(\w+)", action))
             is_whole = names <= {"Messages"} and re.search(r"\bjson\b", action)  # and has the text
+            is_whole = is_whole and not of_tools[-1]
             of = frozenset(ROLES) if others else within[-1]
             found |= of if "Content" in names or is_whole else frozenset()
             found |= {role for name, role in _FIELDS.items() if name in names}

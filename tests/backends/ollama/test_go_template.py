@@ -110,6 +110,20 @@ TEMPLATES = {
         "{{ end }}",
         ALL,
     ),
+    "tools written whole": (
+        '{{ range .Tools }}{{ json . }}{{ end }}{{ range .Messages }}{{ if ne .Role "system" }}'
+        "{{ .Content }}{{ range .ToolCalls }}{{ json . }}{{ end }}{{ end }}{{ end }}",
+        NO_SYSTEM,
+    ),
+    "tools written whole at once": (
+        '{{ json .Tools }}{{ range .Messages }}{{ if ne .Role "system" }}{{ .Content }}{{ end }}{{ end }}',
+        NO_SYSTEM,
+    ),
+    "a message written whole behind tools": (
+        '{{ range .Messages }}{{ if eq .Role "user" }}{{ .Content }}{{ else }}{{ range $.Tools }}{{ . }}'
+        "{{ end }}{{ json . }}{{ end }}{{ end }}",
+        ALL,
+    ),
     "a condition on a line of its own": (
         '{{ range .Messages }}{{ if eq .Role "user" }}{{ .Content }}{{ else\nif eq .Role "system" }}'
         "{{ .Content }}{{ end }}{{ end }}",
