@@ -40,6 +40,7 @@ def folder(tmp_path, home, monkeypatch) -> Path:
     (path / "binary").write_bytes(b"PK\x03\x04\0")
     (path / "latin").write_bytes(b"caf\xe9")
     (path / "utf16").write_text("x", encoding="utf-16")
+    (path / "utf16be").write_bytes(b"\xfe\xff\0x")
     (path / "pdf").write_bytes(b"%PDF-1.4\n\xe2\xe3\xcf\xd3\0")
     (path / "full").write_bytes(b"x" * MAX_FILE_BYTES)
     (path / "large").write_bytes(b"x" * (MAX_FILE_BYTES + 1))
@@ -183,6 +184,7 @@ OTHER = "name another text file, of at most 1 MiB."
         ({"path": "binary"}, "'binary' is not text: it has a NUL at byte 4; name a text file."),
         ({"path": "latin"}, "'latin' is not UTF-8 at byte 3: convert it to UTF-8 first."),
         ({"path": "utf16"}, "'utf16' is not UTF-8 at byte 0: convert it to UTF-8 first."),
+        ({"path": "utf16be"}, "'utf16be' is not UTF-8 at byte 0: convert it to UTF-8 first."),
         ({"path": "pdf"}, "'pdf' is a PDF: make a text of it first, for example with pdftotext."),
         ({"path": "a\0b"}, r"'a\x00b' can't be read: no file can have that name."),
         ({"path": "\ud800"}, rf"'\ud800' can't be read: no file can have that name; {OTHER}"),

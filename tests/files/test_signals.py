@@ -58,6 +58,18 @@ def test_a_signal_waits_for_the_end_of_the_block_and_is_delivered_once(number):
     assert heard == ["block", "handler", "after"]
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_the_program_waits_for_the_end_of_the_block(number, request, tmp_path):
+    def held() -> None:
+        if "beside a thread" in request.node.name:
+            threading.Thread(target=time.sleep, args=(PATIENCE,), daemon=True).start()
+        with deferred_signals():
+            send(number)
+            (tmp_path / "whole").touch()
+
+    assert in_child(held).signal == number and (tmp_path / "whole").exists()
+
+
 def test_where_no_handler_can_be_installed_the_block_runs(monkeypatch):
     def refuse(*_):  # as Python does in a subinterpreter
         raise ValueError("signal only works in main thread of the main interpreter")

@@ -16,6 +16,7 @@ from ore.backends.pulling import pull
 from ore.backends.shelf import Shelf
 from ore.errors import BackendError, FileAccessError, ModelNotFoundError
 from ore.files import locks
+from ore.files.folder import Folder
 from tests.support.shelves import put_model
 
 GGUF = b"GGUF" + bytes(60)
@@ -143,6 +144,31 @@ def test_a_model_is_removed_from_a_disk_that_has_no_room_for_a_lock(root, monkey
     monkeypatch.setattr(freeing, "try_lock", try_lock)
     assert shelf_care.remove("mine") > len(GGUF)
     assert not blobs_of(root)
+
+
+def test_the_weights_that_a_pull_is_at_work_on_stay(root):
+    put_model(root, "mine", GGUF)
+    (blob,) = [each.name for each in (root / "blobs").iterdir() if each.read_bytes() == GGUF]
+    with Folder(root / "blobs") as blobs:
+        lock = locks.try_lock(blobs, f".{blob}.lock")
+        shelf_care.remove("mine")
+        lock.release()
+    assert blobs_of(root) == [blob]
+
+
+def test_where_a_lock_can_not_be_made_for_another_reason_nothing_of_the_blobs_goes(
+    root, monkeypatch
+):
+    put_model(root, "mine", GGUF)
+    there = blobs_of(root)
+
+    def try_lock(folder, name):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK), name)
+
+    monkeypatch.setattr(freeing, "try_lock", try_lock)
+    with pytest.raises(FileAccessError, match="mine can't be removed: no locks available"):
+        shelf_care.remove("mine")
+    assert blobs_of(root) == there
 
 
 def test_a_model_that_is_removed_meanwhile_keeps_no_other_from_being_removed(root, monkeypatch):
