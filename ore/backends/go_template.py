@@ -63,8 +63,8 @@ def roles_of(template: object) -> frozenset[str] | None:
             of_tools.pop()
         if word not in (*_OPENS, "else", "end") or _TAKES.match(action):
             names = set(re.findall(r"\.(\w+)", action))
-            is_whole = names <= {"Messages"} and re.search(r"\bjson\b", action)  # and has the text
-            is_whole = is_whole and not of_tools[-1]
+            has_text = names <= {"Messages"} and not of_tools[-1]  # where it is written whole
+            is_whole = has_text and re.search(r"\bjson\b", action)
             of = frozenset(ROLES) if others else within[-1]
             found |= of if "Content" in names or is_whole else frozenset()
             found |= {role for name, role in _FIELDS.items() if name in names}
