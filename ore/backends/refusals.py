@@ -299,7 +299,7 @@ def _locked(status: int, said: str, body: bytes, has_key: bool, login: str) -> s
 def _wants_password(login: str) -> bool:
     """Whether a server, or a proxy before it as nginx, wants a user name and a password, and takes no key."""
     kinds = login.lower()
-    return kinds.startswith("basic") and "bearer" not in kinds
+    return kinds.startswith(("basic", "digest", "ntlm", "negotiate")) and "bearer" not in kinds
 
 
 def _led(location: str) -> str:

@@ -214,6 +214,8 @@ def test_a_key_that_is_not_accepted_is_no_fault_of_the_turn(status, body):
     [
         ('Basic realm="x"', b"<html>401</html>", True),  # nginx's, Apache's
         ("basic", b"", True),  # Caddy's
+        ('Digest realm="x", qop="auth"', b"<html>401</html>", True),  # Apache's
+        ("Negotiate, NTLM", b"", True),  # IIS's
         ('Basic realm="x", Bearer', b"", False),
         ("Bearer", b"", False),
         ("", b"", False),
