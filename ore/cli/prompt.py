@@ -18,10 +18,9 @@ from ore.backends.images import read_image
 from ore.backends.model_options import parse_keep_alive, parse_options, parse_think
 from ore.backends.schema import read_schema
 from ore.backends.settings import Settings
-from ore.cli.flags import FLAGS
 from ore.cli.options import Options, with_default_system
 from ore.cli.parser import LONG_DASHES, decode
-from ore.cli.rules import DEFAULT_SYSTEM
+from ore.cli.rules import DEFAULT_SYSTEM, VERBS
 from ore.cli.terminal.console import Console
 from ore.errors import OreError, UsageError
 from ore.files import reason
@@ -44,8 +43,12 @@ _PART = 1 << 20  # bytes of stdin that are asked for at once
 _COMMANDS = {
     **{"chat": "ore -c", "serve": "ollama serve", "sessions": "ore --list-sessions"},
     **dict.fromkeys(("list", "ls", "models"), "ore --list-models"),
+    **{
+        flag[2:]: f"ore {flag}"
+        for flag in (*VERBS, "--run", "--interactive", "--help", "--version")
+    },
 }
-"""What may be meant by a word that is a command of another program's."""
+"""What may be meant by a word: a command of another program's, or a flag that does something by itself."""
 
 _BESIDE_A_COMMAND = frozenset(("a prompt", "--model", "--backend", "--host"))
 
@@ -176,9 +179,7 @@ def _from_user(options: Options, console: Console) -> Asked:
 
 def _meant(word: str) -> str | None:
     """Return what to say of a prompt that may be meant as a command or a file; None if nothing."""
-    longs = [each.long for flags in FLAGS.values() for each in flags]
-    command = _COMMANDS.get(word, f"ore --{word}" if f"--{word}" in longs else None)
-    if command is not None:
+    if command := _COMMANDS.get(word):
         return f"'{word}' is asked as a prompt. If it was meant as a command, write {command}."
     if word.startswith(LONG_DASHES) and " " not in word:
         return "The prompt begins with a long dash; a flag begins with - or --."

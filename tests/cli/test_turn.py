@@ -803,6 +803,8 @@ def test_verbose_does_not_repeat_what_is_shown_apart(ore):
         (["list them"], None),
         (["\u2014 an aside"], None),
         (["hello"], None),
+        (["yes"], None),
+        (["model"], None),
     ],
 )
 def test_a_word_that_may_be_meant_as_a_command_is_asked_and_told_on_a_terminal(argv, said, home):
