@@ -222,6 +222,7 @@ def test_a_system_prompt_that_is_the_usual_one_is_repeated(
     monkeypatch.setenv("ORE_SYSTEM", usual.format(folder))
     said = ore("--artifact-in", "run.json").err.splitlines()[1:]
     assert said == ([f"Not repeated of that run: {left}."] if left else [])
+    assert "Not repeated" not in ore("--artifact-in", "run.json", "--system", "Be brief.").err
 
 
 def test_images_that_are_given_again_are_repeated(ore, folder):

@@ -289,6 +289,8 @@ def test_a_plan_whose_messages_are_joined_sends_them_so_unless_a_flag_says_more(
     assert run_ore("--run", "plan.json", "--dry-run").json["joined"] == plan["joined"]
     apart = run_ore("--run", "plan.json", "--join-messages", "never")
     assert [each.content for each in apart.calls[0]][-1] == "hi" and len(apart.calls[0]) == 2
+    planned(tmp_path, *turn[:4])
+    assert len(run_ore("--run", "plan.json").calls[0]) == 2
 
 
 def test_flags_win_over_a_plan_and_can_not_change_its_messages(city, tmp_path):

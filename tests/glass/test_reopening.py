@@ -252,6 +252,7 @@ def test_what_a_prompt_alone_does_not_bring_is_named(place):
         "having no system prompt",
         "option temperature",
     ]
+    assert not_repeated(dataclasses.replace(old, provenance=None), usual_system="Rhyme.") == []
 
 
 @pytest.mark.parametrize(
