@@ -812,3 +812,9 @@ def test_a_word_that_may_be_meant_as_a_command_is_asked_and_told_on_a_terminal(a
         backend = ScriptedBackend(["An answer."])
         assert main(argv, Console(None, io.StringIO(), err), lambda *_: backend) == 0
         assert ((said or "prompt") in err.getvalue()) is is_told
+
+
+def test_a_word_from_stdin_was_not_written_as_a_command(home):
+    err, backend = Terminal(), ScriptedBackend(["An answer."])
+    assert main([], Console(io.BytesIO(b"list"), io.StringIO(), err), lambda *_: backend) == 0
+    assert "prompt" not in err.getvalue()

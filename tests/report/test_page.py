@@ -240,7 +240,11 @@ def test_nothing_of_a_run_is_called_what_ore_says_of_it(tmp_path):
     document = run(1, provenance=provenance)
     found = runs_of(report_page([str(write(tmp_path / "runs", document))]))[0]
     messages = dict(found["messages"])
-    assert {"signed by", "verdict"} & {*found["own"], *found["shared"], *messages} == set()
+    assert {"signed by", "verdict", "chosen from"} & {
+        *found["own"],
+        *found["shared"],
+        *messages,
+    } == set()
     assert messages == {"message: signed by": "ada@tides.example"}
     assert found["shared"]["in force: signed by"] == "ada@tides.example"
 

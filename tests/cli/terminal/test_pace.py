@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
+from ore.cli.terminal.console import Console
+from ore.cli.terminal.ended import counted
 from ore.cli.terminal.pace import Counted, Pace, amount, in_words
+from tests.support.harness import Terminal
 
 
 def test_an_amount_is_a_bar_only_where_the_whole_is_known():
@@ -47,3 +52,12 @@ def test_what_is_counted_is_drawn_now_and_then_with_the_time_left():
     for number in (1, 1_000, 1_001, 2_000):
         told(number, 5_000)
     assert shown == ["1,000 of 5,000 read, 8 s left", "2,000 of 5,000 read, 6 s left"]
+
+
+def test_a_bar_is_gone_whatever_ends_what_it_counts():
+    err = Terminal()
+    console = Console(None, io.StringIO(), err, {"TERM": "xterm"})
+    with pytest.raises(KeyboardInterrupt), counted(console, "checked"):
+        assert console.bar("checked 1 of 2")
+        raise KeyboardInterrupt
+    assert err.getvalue().endswith("\r" + " " * len("checked 1 of 2") + "\r")
