@@ -38,7 +38,8 @@ _INSTEAD = {
     **dict.fromkeys(("url", "base-url", "port"), "--host with the server's address"),
     **dict.fromkeys(("no-think", "nothink"), "--think off"),
     **{name: f"--backend {name}" for name in ("ollama", "openai", "embedded")},
-    **{"chat": "-c", "format": "--schema SCHEMA", "output": "> FILE after the command"},
+    **{"chat": "-c", "output": "> FILE after the command"},
+    "format": "--schema SCHEMA, or --rows-format FORMAT for a table",
 }
 """What other programs have as flags, and what to write here."""
 

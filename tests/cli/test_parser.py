@@ -76,6 +76,10 @@ def test_what_is_not_in_the_grammar_raises_and_writes_nothing(argv, capsys):
         (["-p", "hi"], "There is no flag -p: write the prompt alone, in quotes."),
         (["hi", "--output", "a"], "There is no flag --output: write > FILE after the command."),
         (["--chat"], "There is no flag --chat: write -c."),
+        (
+            ["--rows", "a", "--format", "csv"],
+            "There is no flag --format: write --schema SCHEMA, or --rows-format FORMAT for a table.",
+        ),
         (["--port", "1", "hi"], "There is no flag --port: write --host with the server's address."),
     ],
 )
