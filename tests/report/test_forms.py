@@ -184,6 +184,12 @@ def test_a_methods_section_has_the_parameters_in_force_and_who_chose_them(run):
     assert "| Threads | `threads = 4` |" in page
 
 
+def test_a_digest_is_called_what_it_is_of(run):
+    assert "| model | SHA-256 of its weights; with Ollama, of its manifest | runs |" in fill(
+        "methods", run
+    )
+
+
 def test_several_models_are_listed_with_their_runs(run, folder):
     for number, model in enumerate(["mistral", "mistral", "scripted"]):
         other = folder / f"{number}.json"
