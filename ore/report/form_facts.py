@@ -171,7 +171,8 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
         "template": [of_value(_template(provenance, effective))],
         "fingerprint": [of_value(metadata.get("system_fingerprint"))],
         "window": [of_value(part(metadata, "context").get("window"))],
-        "hardware": [pair_value(key, effective[key]) for key in _HARDWARE if effective.get(key)],
+        "hardware": [pair_value(key, effective[key]) for key in _HARDWARE if effective.get(key)]
+        or [of_value(None)],
         "inputs": [
             Value((line_of(name), line_of(sha256))) for name, sha256 in _first(_inputs(sources))
         ],

@@ -184,6 +184,15 @@ def test_a_methods_section_has_the_parameters_in_force_and_who_chose_them(run):
     assert "| Threads | `threads = 4` |" in page
 
 
+def test_threads_that_nobody_knows_are_not_said_to_be_none(run):
+    def change(document):
+        document["provenance"]["effective"]["threads"] = None
+
+    edit(run, change)
+    assert "| Threads | not known |" in fill("methods", run)
+    assert "API of an Ollama server; not known; *by hand*" in fill("llm-guidelines", run)
+
+
 def test_a_digest_is_called_what_it_is_of(run):
     assert "| model | SHA-256 of its weights; with Ollama, of its manifest | runs |" in fill(
         "methods", run
