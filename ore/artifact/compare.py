@@ -15,6 +15,7 @@ from functools import partial
 from itertools import accumulate, zip_longest
 from typing import Any
 
+from ore.artifact.sources import joined_messages
 from ore.files.neutral import in_form, one_line
 from ore.files.strictjson import part
 from ore.types import ExecutionArtifact
@@ -46,7 +47,8 @@ _NAMED = ("skills", "tools")
 IN_FORCE = "effective"
 _NOT_SHAPING = ("parameters", "threads")
 """What is left out: parameters are compared one by one, and how many threads write is the machine's."""
-NAMES = (*_INPUT, *_PROVENANCE, IN_FORCE, *_NAMED, "routing", "images", "messages", ANSWER)
+_MESSAGES = ("routing", "images", "messages", "joined")
+NAMES = (*_INPUT, *_PROVENANCE, IN_FORCE, *_NAMED, *_MESSAGES, ANSWER)
 """What is compared, in the order in which it is told; all but the last went in."""
 
 
@@ -69,9 +71,8 @@ def differences(old: ExecutionArtifact, new: ExecutionArtifact) -> list[Differen
     found = []
     for name in NAMES:
         first, second = _both(name, old, new)
-        if None in (first, second):
-            continue
-        if first != second or not _are_of_one_kind(first, second):
+        is_same = first == second and _are_of_one_kind(first, second)
+        if not is_same and None not in (first, second):
             found.append(Difference(name, _text(first), _text(second)))
     return found
 
@@ -89,8 +90,7 @@ def not_known(old: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:
 
 def known_to_one(old: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:
     """Return the names of what only one of ``old`` and ``new`` knows."""
-    pairs = ((name, _both(name, old, new)) for name in not_known(old, new))
-    return [name for name, both in pairs if both != (None, None)]
+    return [name for name in not_known(old, new) if _both(name, old, new) != (None, None)]
 
 
 def unified(found: Iterable[Difference], old: str, new: str) -> str:
@@ -231,8 +231,6 @@ def _in_force(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]
     if None in told:
         return told
     first, second = map(_flat, told)
-    if first.keys() == second.keys():
-        return first, second
     return _shared(first, second), _shared(second, first)
 
 
@@ -264,6 +262,8 @@ def _value(name: str, artifact: ExecutionArtifact) -> Any:
         return {"target": routing.get("target"), "target_type": routing.get("target_type")}
     if name == "images":
         return artifact.output.metadata.get(name) or []
+    if name == "joined":
+        return joined_messages(artifact)
     if name == "tools":  # before 1.1 the files of a run were among them
         return [each for each in artifact.input.tools or [] if not each.startswith("file:")]
     if name in _NAMED:

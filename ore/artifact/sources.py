@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ore.artifact.canonical import text_digest
+from ore.files.strictjson import is_list
 from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import other_model
 
@@ -51,6 +53,22 @@ def hashed_sources(artifact: ExecutionArtifact) -> list[tuple[str, str]]:
 def sources_of(artifact: ExecutionArtifact) -> list[str]:
     """Return the source of each message."""
     return [source for source, _ in hashed_sources(artifact)]
+
+
+def joined_messages(artifact: ExecutionArtifact) -> list[Any]:
+    """Return which messages of a run were sent as one, by their numbers from 1; ``[]`` if none were.
+
+    What is no source of a message, for somebody changed the artifact, stays as it is.
+    """
+    numbers: dict[Any, int] = {}
+    for number, source in enumerate(sources_of(artifact), 1):
+        numbers.setdefault(source, number)
+    found = (artifact.provenance or {}).get("joined")
+    groups = [each for each in found if is_list(each)] if is_list(found) else []
+    return [
+        [numbers.get(each, each) if isinstance(each, str) else each for each in group]
+        for group in groups
+    ]
 
 
 def is_of_session(source: str) -> bool:

@@ -138,7 +138,7 @@ def _planned(options: Options, plan: Plan, path: str) -> tuple[Options, Given]:
                 f"{shown} was planned for the model {brief(plan.model_id)} of an openai server: "
                 f"say --backend openai, or name a model with --model."
             )
-    if options.join_messages is None and plan.joins:
+    if options.join_messages is None and plan.joined:
         changed["join_messages"] = "always"
     asked = plan.asked()
     is_shaped = options.choose is not None or options.schema is not None

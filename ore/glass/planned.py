@@ -98,7 +98,7 @@ class Plan:
         grants: The permissions that were granted.
         expect: What is expected of the answer, by kind.
         turn: The turn itself.
-        joins: Whether messages of it would be sent as one.
+        joined: The sources of those that would be sent as one, or None.
     """
 
     sha256: str
@@ -110,7 +110,7 @@ class Plan:
     expect: dict[str, Any]
     messages: list[dict[str, str]]
     turn: Planned
-    joins: bool
+    joined: Any
 
     def asked(self) -> PlannedOptions:
         """Return the options of the model, and apart from them what ORE keeps among them."""
@@ -134,6 +134,7 @@ class Plan:
             "grants": sorted(self.grants),
             "messages": self.messages,
             "messages_sha256": messages_digest(self.messages),
+            "joined": self.joined,
             "sources": [{"source": source, "sha256": sha256} for source, sha256 in hashed],
         }
         output = replace(artifact.output, content=cast(str, None))  # not known, and not empty
@@ -204,7 +205,7 @@ def parse_plan(data: bytes, path: str) -> Plan:
         plan.get("expect", {}),
         messages,
         turn,
-        bool(plan.get("joined")),
+        plan.get("joined"),
     )
 
 

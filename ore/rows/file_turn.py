@@ -183,5 +183,5 @@ def _planned(plan: Plan, path: str, full: bool, *, has_reasoner: bool) -> _Turn:
         turn.session_source,
         turn.decision,
         plan.grants,
-        plan.joins,
+        bool(plan.joined),
     )

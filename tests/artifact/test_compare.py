@@ -134,6 +134,18 @@ def test_images_are_compared(ore, folder):
     assert ore("--diff", "b.json", "c.json", "--json").json["differences"][0]["name"] == "images"
 
 
+def test_messages_that_were_sent_as_one_are_compared(ore, folder):
+    for name in ("v.md", "w.md"):
+        (folder / name).write_text("Rhyme.\n")
+    for name, file, when in (("b", "v", "always"), ("c", "v", "never"), ("d", "w", "always")):
+        record(folder / f"{name}.json", "hi", "-f", f"{file}.md", "--join-messages", when)
+    result = ore("--diff", "b.json", "c.json")
+    assert result.code == 3 and "they differ in joined." in result.err
+    assert result.out.splitlines()[:2] == ["--- b.json joined", "+++ c.json joined"]
+    found = ore("--diff", "b.json", "d.json", "--json").json["differences"]
+    assert [each["name"] for each in found] == ["messages"]  # names of files are no difference
+
+
 def test_true_is_not_1(ore, folder):
     for name, value in (("b.json", True), ("c.json", 1), ("d.json", 1.0)):
         record(folder / name, "hi")

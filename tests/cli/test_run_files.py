@@ -287,6 +287,8 @@ def test_a_plan_whose_messages_are_joined_sends_them_so_unless_a_flag_says_more(
     ]
     assert result.err == sent.err and len(result.calls[0]) == 1
     assert run_ore("--run", "plan.json", "--dry-run").json["joined"] == plan["joined"]
+    run_ore(*turn, "--artifact-out", "run.json")
+    assert run_ore("--diff", "plan.json", "run.json", "--json").json["differences"] == []
     apart = run_ore("--run", "plan.json", "--join-messages", "never")
     assert [each.content for each in apart.calls[0]][-1] == "hi" and len(apart.calls[0]) == 2
     planned(tmp_path, *turn[:4])
