@@ -54,8 +54,8 @@ def roles_of(template: object) -> frozenset[str] | None:
         if word in _OPENS:
             outer = frozenset(ROLES) if others and word in ("range", "with") else within[-1]
             within.append(_roles_where(action) & outer)
-            is_tools = word in ("range", "with") and re.search(r"\.Tool", action)
-            of_tools.append(bool(is_tools) or of_tools[-1])
+            is_new = word in ("range", "with")  # what ``.`` is there
+            of_tools.append(".Tool" in action if is_new else of_tools[-1])
         elif word == "else" and len(within) > 1:
             within[-1] = _roles_where(action) & within[-2]
         elif word == "end" and len(within) > 1:

@@ -119,6 +119,11 @@ TEMPLATES = {
         '{{ json .Tools }}{{ range .Messages }}{{ if ne .Role "system" }}{{ .Content }}{{ end }}{{ end }}',
         NO_SYSTEM,
     ),
+    "messages written whole among tools": (
+        '{{ with .Tools }}{{ range $.Messages }}{{ if eq .Role "user" }}{{ .Content }}{{ else }}'
+        "{{ json . }}{{ end }}{{ end }}{{ end }}",
+        ALL,
+    ),
     "a message written whole behind tools": (
         '{{ range .Messages }}{{ if eq .Role "user" }}{{ .Content }}{{ else }}{{ range $.Tools }}{{ . }}'
         "{{ end }}{{ json . }}{{ end }}{{ end }}",
