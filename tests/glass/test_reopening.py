@@ -113,6 +113,10 @@ def test_a_program_asks_the_model_whether_it_said_that(opening, place, gap, verd
 def test_what_cannot_be_said_has_its_reason_and_advice_in_python_s_words(opening, place):
     warm = ore.judge(run(place, options={"temperature": 1.0}), opening)
     assert (warm.verdict, place.made) == ("cannot say", 0) and "temperature was 1" in warm.reason
+    of_model = {"parameters": {"temperature": {"value": 0.7, "from": "model"}}}
+    usual = {**run(place, options={}).provenance, "effective": of_model}
+    warm = ore.judge(dataclasses.replace(run(place), provenance=usual), opening)
+    assert "temperature was 0.7" in warm.reason
     old = run(place)
     known = {name: v for name, v in old.provenance.items() if name != "messages"}
     bare = dataclasses.replace(old, provenance=known)
