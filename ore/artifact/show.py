@@ -18,7 +18,9 @@ from ore.artifact.sources import (
 )
 from ore.artifact.verify import Checked
 from ore.files.neutral import one_line
+from ore.files.strictjson import part
 from ore.types import ExecutionArtifact
+from ore.types.artifact_fields import cut_off_by
 
 _NAMED = {"skills": "skill:", "tools": "tool:", "files": "file:"}
 _SHORT = 12
@@ -53,6 +55,7 @@ def described(checked: Checked, artifact: ExecutionArtifact) -> dict[str, Any]:
         "earlier_messages": sum(is_of_session(source) for source, _ in hashed),
         "images": artifact.output.metadata.get("images") or [],
         **({"images_read": False} if doubt is not None else {}),
+        **_cuts(artifact.output.metadata),
         "routing": artifact.input.routing,
         "continuation": vars(artifact.continuation),
         **{key: provenance[key] for key in _OF_FILES if isinstance(provenance.get(key), dict)},
@@ -66,6 +69,13 @@ _KEYS = (
     *("model_digest", "backend", "server_version", "ore_version", "options", "effective", "joined"),
     *("chat_template", "grants", "parent"),
 )
+
+
+def _cuts(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return what cut the answer off, and whether not all of the prompt was read; neither if it is whole."""
+    cut, context = cut_off_by(metadata), part(metadata, "context")
+    is_truncated = context.get("status") == "truncated"
+    return ({"cut_off_by": cut} if cut else {}) | ({"is_truncated": True} if is_truncated else {})
 
 
 _OF_FILES = ("run_file", "expectation")
@@ -106,6 +116,8 @@ def as_markdown(run: dict[str, Any]) -> str:
         lines += _listed(kind, run[kind])
     doubt = f" ({MAY_BE_UNREAD})" if run.get("images_read") is False else ""
     lines += [f"- Images: {_codes(run['images'])}{doubt}"] if run["images"] else []
+    lines += ["- Prompt: the model has not seen all of it"] if run.get("is_truncated") else []
+    lines += [f"- Answer: cut off by {run['cut_off_by']}"] if "cut_off_by" in run else []
     earlier = run["earlier_messages"]
     lines += [f"- Earlier messages of its session: {earlier}"] if earlier else []
     if isinstance(run["parent"], dict):

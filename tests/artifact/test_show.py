@@ -147,6 +147,28 @@ def test_images_that_the_model_may_not_have_read_are_named_so(ore, folder, run, 
     assert (data["images"], data.get("images_read")) == (["a" * 64], read)
 
 
+@pytest.mark.parametrize(
+    "metadata, lines",
+    [
+        ({"done_reason": "length"}, "- Answer: cut off by a limit\n"),
+        (
+            {"context": {"status": "truncated", "window": 2048, "prompt_tokens": 9}},
+            "- Prompt: the model has not seen all of it\n",
+        ),
+        ({"done_reason": "stop", "context": {"status": "complete"}}, ""),
+        ({"done_reason": ["length"], "context": "truncated"}, ""),
+    ],
+)
+def test_what_was_cut_is_not_shown_as_whole(ore, folder, run, metadata, lines):
+    whole = ore("--show", "run.json").out
+    rewrite(folder / "run.json", lambda document: document["output"]["metadata"].update(metadata))
+    page = ore("--show", "run.json").out
+    assert lines in page and len(page.splitlines()) == len(whole.splitlines()) + bool(lines)
+    data = ore("--show", "run.json", "--json").json
+    assert data.get("cut_off_by") == ("a limit" if "Answer" in lines else None)
+    assert data.get("is_truncated") is (True if "Prompt" in lines else None)
+
+
 def test_an_empty_value_ends_no_other_ones_backticks(ore, folder, run):
     odd = {"backend": "", "server_version": "a`<img src=x>"}
     rewrite(folder / "run.json", lambda document: document["provenance"].update(odd))
