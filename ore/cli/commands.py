@@ -142,6 +142,10 @@ def _model(talk: Talk, name: str) -> None:
     engine = ORE(reasoner, run.engine.system_prompt)
     talk.run = run._replace(engine=engine, model_id=name, pin=pin)
     talk.answered = None
+    if run.conversation.is_new and not talk.turns:  # the first turn begins it
+        run.conversation.beginning = beginning_of(
+            run.options, run.asked, run.backend, name, run.conversation.session, pin
+        )
     run.console.reply(f"Model: {name} ({run.backend.name})")
 
 

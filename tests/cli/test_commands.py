@@ -220,6 +220,23 @@ def test_messages_are_joined_for_the_other_model_too(ore, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "lines, args, model",
+    [
+        (("/model second", "one"), ("-S", "sea"), "second"),
+        (("/model second", "/save sea", "one"), ("-c",), "second"),
+        (("/save sea", "/model second", "one"), ("-c",), "second"),
+        (("one", "/model second", "two"), ("-S", "sea"), "scripted"),
+    ],
+)
+def test_a_session_is_begun_with_the_model_of_its_first_turn(ore, lines, args, model):
+    models = ("scripted", "second")
+    typed(ore, *lines, args=args, models=models)
+    assert f"with the model {model}\n" in ore("--show-session", "sea").out
+    later = ore("-S", "sea", "later", models=models)
+    assert later.backend.engine.model_id == model
+
+
+@pytest.mark.parametrize(
     "name",
     ["second", "SECOND:latest", "library/second", "registry.ollama.ai/library/second:latest"],
 )
