@@ -181,7 +181,7 @@ def _parameters(options: Any) -> list[str]:
     if not isinstance(options, dict):
         return []
     pairs = [f"{key}={value}" for key, value in options.items()]
-    return [f"- Parameters: {_codes(pairs) or 'none were given; the defaults of the model hold'}"]
+    return [f"- Parameters: {_codes(pairs) or 'none were given, so the defaults hold'}"]
 
 
 def _in_force(told: Any) -> list[str]:

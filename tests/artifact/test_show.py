@@ -169,6 +169,15 @@ def test_what_was_cut_is_not_shown_as_whole(ore, folder, run, metadata, lines):
     assert data.get("is_truncated") is (True if "Prompt" in lines else None)
 
 
+def test_no_defaults_are_said_to_be_the_model_s_where_ore_chose_them(ore, folder):
+    record(folder / "plain.json", "hi")
+    chosen = {"parameters": {"temperature": {"value": 0, "from": "ore"}}}
+    rewrite(folder / "plain.json", lambda d: d["provenance"].update(effective=chosen))
+    page = ore("--show", "plain.json").out
+    assert "- Parameters: none were given, so the defaults hold\n" in page
+    assert "- In force: `temperature=0 (ore)`\n" in page
+
+
 def test_an_empty_value_ends_no_other_ones_backticks(ore, folder, run):
     odd = {"backend": "", "server_version": "a`<img src=x>"}
     rewrite(folder / "run.json", lambda document: document["provenance"].update(odd))
