@@ -34,7 +34,7 @@ from ore.backends.http import (
 from ore.backends.lines import Lines
 from ore.backends.proxies import proxy_address
 from ore.errors import OreError, UsageError
-from ore.files.extras import NOT_INSTALLED, importing
+from ore.files.extras import NOT_INSTALLED, importing, require_whole
 
 if TYPE_CHECKING:  # importing them is import_ollama's: where they are missing, it says so
     import httpx
@@ -197,6 +197,7 @@ def import_ollama() -> ModuleType:
         BackendError: It is there and can't be imported.
     """
     if "ollama" in sys.modules:
+        require_whole("ollama")
         return import_module("ollama")  # waits where another thread is in the middle of it
     with importing("ollama", NOT_INSTALLED), _import_hook():
         import ollama

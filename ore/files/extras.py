@@ -28,6 +28,8 @@ _DISTRIBUTION = "ore-reasoning"
 _PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NOT_INSTALLED = "The package '{}' is not installed: run "
 """What ``importing`` is to say of a package that ORE always needs."""
+_AMONG: dict[int, str] = {}  # the package that a thread imports, by its number
+_NEVER_DONE: set[str] = set()  # in a forked child: what threads of its parent were importing
 _EXTRA = r"extra *== *['\"]([\w-]+)['\"]"
 
 
@@ -80,10 +82,14 @@ def importing(package: str, missing: str, extra: str | None = None) -> Iterator[
 
     Raises:
         ExtraNotInstalledError: A package is not there.
-        BackendError: It is there and can't be imported: a part of it is of another Python, or cut short.
+        BackendError: It is there and can't be imported: a part of it is of another Python, or cut short;
+            or this process was forked while another thread imported one.
     """
+    require_whole(package)
+    thread = threading.get_ident()
     with deferred_signals(), _unlooked():
         try:
+            _AMONG[thread] = package
             yield
         except OreError:
             raise
@@ -93,6 +99,32 @@ def importing(package: str, missing: str, extra: str | None = None) -> Iterator[
                 text = f"{missing.format(name)}{install_command(extra)}"
                 raise ExtraNotInstalledError(text, extra) from exc
             raise BackendError(_why_broken(package, exc, extra)) from exc
+        finally:
+            _AMONG.pop(thread, None)
+
+
+def require_whole(package: str) -> None:
+    """Raise ``BackendError`` where a package may wait for a thread that a forked child does not have.
+
+    Python waits without end for a package that another thread was importing, or a part that it shares.
+    """
+    if package in _NEVER_DONE or _NEVER_DONE and package not in sys.modules:
+        raise BackendError(
+            f"The package '{package}' can't be loaded: this process was forked while another thread of its "
+            f"parent loaded '{min(_NEVER_DONE)}'. Fork before the first turn, or after it."
+        )
+
+
+def _lose_threads() -> None:
+    """Keep in a forked child what the threads were importing that it does not have."""
+    own = _AMONG.pop(threading.get_ident(), None)
+    _NEVER_DONE.update(_AMONG.values())
+    _AMONG.clear()
+    if own is not None:
+        _AMONG[threading.get_ident()] = own
+
+
+os.register_at_fork(after_in_child=_lose_threads)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import re
 import shutil
@@ -11,8 +12,9 @@ import threading
 
 import pytest
 
-from ore.errors import NO_MEMORY, ExtraNotInstalledError
-from ore.files.extras import importing, runs_nowhere
+from ore.errors import NO_MEMORY, BackendError, ExtraNotInstalledError
+from ore.files.extras import importing, require_whole, runs_nowhere
+from tests.support.faults import in_child
 from tests.support.gguf import write_model
 from tests.support.process import MAIN, ROOT, environment
 
@@ -380,3 +382,45 @@ def test_unused_objects_are_looked_for_where_another_thread_may_fork():
     finally:
         end.set()
         other.join()
+
+
+SLOW = """
+import sys
+sys.begun.set()
+sys.end.wait(20)
+"""
+
+
+@pytest.mark.slow
+def test_a_child_that_was_forked_in_an_import_says_so_and_does_not_wait(tmp_path, monkeypatch):
+    """The thread that imports is not in the child, where Python would wait for it without end."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "ore_slow.py").write_text(SLOW, encoding="utf-8")
+    begun, end = threading.Event(), threading.Event()
+    monkeypatch.setattr(sys, "begun", begun, raising=False)
+    monkeypatch.setattr(sys, "end", end, raising=False)
+
+    def load() -> None:
+        with importing("ore_slow", "{} is missing: "):
+            import ore_slow  # noqa: F401
+
+    def try_it() -> str:
+        faulthandler.dump_traceback_later(5, exit=True)  # a signal would wait, too
+        require_whole("json")  # what was loaded before is used on
+        with pytest.raises(BackendError) as caught:
+            load()
+        faulthandler.cancel_dump_traceback_later()
+        return str(caught.value)
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    try:
+        assert begun.wait(20)
+        ended = in_child(try_it)
+    finally:
+        end.set()
+        thread.join()
+        sys.modules.pop("ore_slow", None)
+    assert ended.signal == 0
+    assert str(ended.value).endswith("Fork before the first turn, or after it.")
+    assert in_child(lambda: require_whole("ore_slow")).value is None  # it is done by now
