@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ore.backends import local_models, weights
 from ore.backends.freeing import check_way, free, named
+from ore.backends.manifest import Manifest
 from ore.backends.model_names import ModelName, shown_name, shown_names
 from ore.backends.shelf import BLOBS, MANIFESTS, Shelf
 from ore.errors import BackendError, FileAccessError, ModelNotFoundError, OreError
@@ -138,7 +139,7 @@ def remove(name: str) -> int:
     Its manifest goes first, so that it is never listed in part; then the blobs that no other one names.
 
     Raises:
-        FileAccessError: Something can't be removed, or another manifest can't be read: then nothing is.
+        FileAccessError: Something can't be removed, or a manifest can't be read: then nothing is.
     """
     try:
         if name in weights.PINNED and os.path.lexists(weights.pinned_path(name)):
@@ -155,9 +156,7 @@ def remove(name: str) -> int:
 
 def _remove_from(shelf: Shelf, name: ModelName) -> int:
     check_way(shelf, name)
-    gone = None
-    with suppress(FileAccessError):  # a manifest that is none names nothing
-        gone = shelf.manifest(name)
+    gone = _manifest(shelf, name)
     named(shelf, but=name)  # raises where it can't be told
     with suppress(FileNotFoundError), Folder(shelf.root / BLOBS):
         pass  # raises where no blob could be removed from it
@@ -172,3 +171,19 @@ def _remove_from(shelf: Shelf, name: ModelName) -> int:
         if gone is not None:
             freed = free(shelf, gone)
     return freed
+
+
+def _manifest(shelf: Shelf, name: ModelName) -> Manifest | None:
+    """Return a model's manifest, or None where what is there is none, and so names nothing.
+
+    Raises:
+        FileAccessError: The system doesn't read it: without it, its weights would stay, and nothing list them.
+    """
+    try:
+        return shelf.manifest(name)
+    except FileAccessError as exc:
+        why = exc.__cause__
+        is_systems = isinstance(why, OSError) and why.strerror == os.strerror(why.errno or 0)
+        if is_systems and not isinstance(why, FileNotFoundError):
+            raise
+    return None

@@ -195,3 +195,25 @@ def test_a_folder_that_another_process_takes_away_keeps_no_blob_there(root, monk
     monkeypatch.setattr(Path, "rmdir", rmdir)
     assert shelf_care.remove("mine") > len(GGUF)
     assert not blobs_of(root)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.EMFILE])
+def test_a_model_stays_whose_manifest_can_t_be_read_for_its_weights_would_stay_unlisted(
+    root, monkeypatch, number
+):
+    put_model(root, "tiny", b"weights")
+    before, read = blobs_of(root), os.read
+
+    def fails(descriptor: int, length: int) -> bytes:
+        if "manifests" in os.readlink(f"/proc/self/fd/{descriptor}"):
+            raise OSError(number, os.strerror(number))
+        return read(descriptor, length)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "read", fails)
+        with pytest.raises(FileAccessError, match="can't be read"):
+            shelf_care.remove("tiny")
+    assert blobs_of(root) == before
+    assert shelf_care.removable("tiny") == "tiny"
+    shelf_care.remove("tiny")
+    assert not blobs_of(root)
