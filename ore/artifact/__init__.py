@@ -13,6 +13,7 @@ import os
 import re
 import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from ore.errors import (
     OreError,
     ReaderGoneError,
 )
-from ore.files import read_regular, reason, replace_file, strictjson
+from ore.files import UnfitFileError, read_regular, reason, replace_file, strictjson
 from ore.files.neutral import one_line
 from ore.files.trust import kept_mode, may_be_planted
 from ore.files.whole import make_blocking, write_whole
@@ -217,14 +218,15 @@ def _descriptor(path: Path | str) -> int | None:
 
 def _judge(path: Path | str) -> os.stat_result | None:
     """Return what is at ``path``, None for nothing, or raise where it must not be written to."""
+    status, folder = None, Path(path).parent
     try:
-        # Without a slash at its end, which would follow a link to a folder.
-        status = os.lstat(Path(path))
-    except FileNotFoundError:
-        status = None
+        with suppress(FileNotFoundError):
+            # Without a slash at its end, which would follow a link to a folder.
+            status = os.lstat(Path(path))
+        has_folder = folder.is_dir()
     except (OSError, ValueError) as exc:
         raise _unwritable(path, reason(exc)) from exc
-    mode, folder = status.st_mode if status else stat.S_IFREG, Path(path).parent
+    mode = status.st_mode if status else stat.S_IFREG
     if stat.S_ISLNK(mode):
         raise _unwritable(path, "it is a symbolic link; name the file itself")
     if stat.S_ISDIR(mode) or os.fspath(path).endswith(os.sep):
@@ -235,7 +237,7 @@ def _judge(path: Path | str) -> os.stat_result | None:
         raise _unwritable(path, "permission denied")
     if status and stat.S_ISFIFO(mode) and may_be_planted(status, folder):
         raise _unwritable(path, "it is another user's pipe, in a folder for all; name another")
-    if stat.S_ISREG(mode) and not folder.is_dir():
+    if stat.S_ISREG(mode) and not has_folder:
         raise _unwritable(path, f"there is no folder {_shown(folder)}; make it first")
     if stat.S_ISREG(mode) and not os.access(folder, os.W_OK | os.X_OK):
         cause = PermissionError(errno.EACCES, os.strerror(errno.EACCES))  # a run over rows stops
@@ -250,6 +252,10 @@ def _require_artifact(path: Path | str) -> None:
         parse_artifact(read_regular(path, MAX_ARTIFACT_BYTES, follow=False), str(path))
     except (FileAccessError, InvalidArtifactError) as exc:
         why = "it is there already and is not an artifact, or no whole one; move it away, or name another"
+        cause = exc.__cause__
+        is_unfit = isinstance(cause, UnfitFileError) or getattr(cause, "errno", None) == errno.ELOOP
+        if isinstance(cause, OSError) and not is_unfit:
+            why = f"it is there already and can't be read ({reason(cause)}); name another"
         raise _unwritable(path, why) from exc
 
 

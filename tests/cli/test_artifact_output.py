@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import socket
@@ -257,3 +258,24 @@ def test_the_longest_name_that_a_file_can_have_is_written(name):
     check_output(name)
     write_artifact(ARTIFACT, name)
     assert os.listdir() == [name]
+
+
+@pytest.mark.parametrize("name", ["stat", "open"])
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
+def test_what_the_system_does_not_tell_of_a_place_is_no_fault_and_blames_no_file(
+    name, number, monkeypatch
+):
+    write_artifact(ARTIFACT, "run.json")
+    failing = {"stat": Path(), "open": "run.json"}[name]
+    real = getattr(os, name)
+
+    def fails(path, *args, **kwargs):
+        if path == failing:
+            raise OSError(number, os.strerror(number))
+        return real(path, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, name, fails)
+        with pytest.raises(ArtifactError, match="written to run.json: ") as caught:
+            check_output("run.json")
+    assert "is not an artifact" not in str(caught.value)
