@@ -11,12 +11,16 @@ from ore.backends.effective import parameters_of
 from ore.backends.go_template import without_place
 from ore.backends.joining import fewer_read, not_read
 from ore.backends.model_options import natural
-from ore.backends.ollama_models import if_known
+from ore.backends.ollama_models import if_known, trained_window
 from ore.backends.window import Estimate, estimate, most_of, outcome
 from ore.errors import ContextTruncatedError
+from ore.files.strictjson import part
 from ore.types import Message
 
 _KEPT_SECONDS = 0.5
+_REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
+_ROUNDS_FROM = (0, 30)  # the version that runs llama.cpp
+_ROUNDED = 256  # what llama.cpp makes a window a multiple of
 
 Show = Callable[[float], dict[str, Any]]
 """What ``/api/show`` says of a model, in so many seconds."""
@@ -27,9 +31,9 @@ def context_of(
     texts: list[bytes],
     size: int | None,
     counts: Mapping[str, Any],
-    *,
     asked: Mapping[str, Any],
-    refuses: Callable[[], bool],
+    is_strict: bool,
+    version: Callable[[], tuple[int, ...]],
     show: Show,
 ) -> dict[str, Any]:
     """Return whether ``messages`` fitted a window of this ``size``, as ``window.outcome`` does.
@@ -50,9 +54,10 @@ def context_of(
             counts["prompt_eval_count"],
             counts["eval_count"],
             before=most_of(texts[:-1], 0 if is_first else images),  # whoever cuts counts otherwise
-            refuses=refuses,
+            refuses=lambda: is_strict and version() >= _REFUSES_FROM,
             own=lambda: _own_of(asked, shown(), is_bare),
             may_add=is_bare,
+            room=lambda: _room(size or 0, shown, version),
         )
 
     is_bare = [each.role for each in messages[:1]] != ["system"]  # else the Modelfile's is not read
@@ -64,6 +69,20 @@ def context_of(
     rest = [at for at, each in enumerate(messages) if without_place(shown(), [each]) is None]
     left = judged([messages[at] for at in rest], [texts[at] for at in rest])
     return found if left["status"] == "truncated" else {**found, "left_out": lost.role}
+
+
+def _room(
+    size: int, shown: Callable[[], dict[str, Any]], version: Callable[[], tuple[int, ...]]
+) -> int:
+    """Return how many tokens a model really has room for, in a window that is said to be of a size.
+
+    Only a prompt is held against the size itself: see ``window.half_counts``.
+    """
+    rounded = -(-size // _ROUNDED) * _ROUNDED
+    if rounded == size or version() < _ROUNDS_FROM:
+        return size
+    is_gguf = part(shown(), "details").get("format") == "gguf"
+    return min(rounded, trained_window(shown()) or size) if is_gguf else size
 
 
 def _own_of(

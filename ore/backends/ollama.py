@@ -29,7 +29,6 @@ if TYPE_CHECKING:  # imported by the first turn: a program that takes none has n
     from ollama import ChatResponse
 
 _PHASE_SECONDS, _WINDOW_SECONDS = 0.5, (0.5, 2.0)  # longer where strict
-_REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
 
 
 class OllamaBackend(Backend):
@@ -302,10 +301,11 @@ class AyaReasoner(StreamingReasoner):
         metadata |= {k: v for k, v in also.items() if v is not None} | deepcopy(self._asked)
         size = size or self._window(texts, metadata["prompt_eval_count"])
         show = partial(self._client.show, self.model_id)
+        is_strict = bool(self.strict_context)
         metadata["context"] = context_of(
-            messages, texts, size, metadata, asked=self._asked, refuses=self._refuses, show=show
+            messages, texts, size, metadata, self._asked, is_strict, self._version, show
         )
-        if self.strict_context:
+        if is_strict:
             check_context(self.host, metadata["context"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
 
@@ -314,5 +314,5 @@ class AyaReasoner(StreamingReasoner):
         size = read or sum(map(len, texts))
         return self._client.window(self.model_id, num_ctx=self._num_ctx, size=size, seconds=seconds)
 
-    def _refuses(self) -> bool:
-        return self.strict_context and numbers_of(if_known(self._client.version)) >= _REFUSES_FROM
+    def _version(self) -> tuple[int, ...]:
+        return numbers_of(if_known(self._client.version))

@@ -151,6 +151,7 @@ def outcome(
     refuses: Callable[[], bool] | None = None,
     own: Callable[[], tuple[int | None, Estimate]] | None = None,
     may_add: bool = False,
+    room: Callable[[], int] | None = None,
 ) -> dict[str, Any]:
     """Return ``metadata["context"]``: ``status``, ``window`` and ``prompt_tokens``, in tokens.
 
@@ -171,9 +172,10 @@ def outcome(
             cut keeps, as the request or the model says, and how large what the model adds itself is.
         may_add: Whether the model may add a system prompt, which a server leaves out as it does
             messages; then ``own`` is asked unless the prompt is short.
+        room: Asked where prompt and answer are more than the window: how much really fits.
     """
     size, prompt, answer = window or 0, prompt_tokens or 0, answer_tokens or 0
-    status, is_sure = _judged(expected, size, prompt, answer, before, own, may_add)
+    status, is_sure = _judged(expected, size, prompt, answer, before, own, may_add, room)
     if not is_sure and refuses is not None and refuses():
         status = "complete"
     return {"status": status, "window": window, "prompt_tokens": prompt_tokens}
@@ -187,6 +189,7 @@ def _judged(
     before: int | None,
     own: Callable[[], tuple[int | None, Estimate]] | None,
     may_add: bool,
+    room: Callable[[], int] | None,
 ) -> tuple[str, bool]:
     """Return the status, and whether it holds also where the server is one that refuses."""
     if prompt <= 0:
@@ -196,7 +199,8 @@ def _judged(
     if not window:
         return "unknown", True
     if prompt >= window - 1 or prompt + answer > window:
-        return "truncated", True
+        if room is None or prompt + answer >= room() - 1:
+            return "truncated", True
     half = window // 2
     is_large = prompt >= half and (expected.most >= window or prompt > expected.likely)
     if is_large or expected.likely > window or may_add and prompt * _SHORT >= window:

@@ -90,7 +90,7 @@ def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]
     if Circles().closed_by(response.content + "\n"):
         yield IN_CIRCLES
     if fit.get("status") != "truncated" and window and used > NEARLY_FULL * window:
-        yield f"The context window is nearly full: {used} of {window} tokens{advice}."
+        yield f"The context window is nearly full: {min(used, window)} of {window} tokens{advice}."
 
 
 def fit_of(response: Response) -> dict[str, Any]:

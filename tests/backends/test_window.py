@@ -125,6 +125,24 @@ def test_a_server_that_refuses_settles_what_is_not_clear_and_nothing_else(
     assert outcome(expected, window, prompt, 0, refuses=lambda: True)["status"] == status
 
 
+@pytest.mark.parametrize(
+    "prompt, answer, room, status",
+    [
+        (279, 60, 512, "complete"),
+        (318, 4, 512, "complete"),
+        (279, 231, 512, "complete"),
+        (279, 232, 512, "truncated"),
+        (279, 60, 301, "truncated"),
+        (300, 0, 301, "truncated"),
+        (153, 300, 512, "truncated"),  # cut to half of it, and then a long answer
+    ],
+)
+def test_a_window_that_a_server_rounds_up_has_room_for_more(prompt, answer, room, status):
+    expected = Estimate(least=60, likely=290, most=800)
+    found = outcome(expected, 301, prompt, answer, room=lambda: room, before=0)
+    assert found == {"status": status, "window": 301, "prompt_tokens": prompt}
+
+
 def test_whether_a_server_refuses_is_asked_where_it_matters_only():
     asked = []
     assert outcome(FITS, 4096, 90, 5, refuses=lambda: bool(asked.append(1)))["status"] == "complete"

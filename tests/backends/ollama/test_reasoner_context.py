@@ -76,6 +76,27 @@ def test_a_prompt_that_was_cut_is_told_from_one_that_was_not(overflow, messages,
 
 
 @both_ways
+@pytest.mark.parametrize(
+    "version, facts, status",
+    [
+        ("0.33.0", {}, "complete"),  # its llama.cpp makes 301 tokens 512
+        ("0.30.1-rc2", {}, "complete"),
+        ("0.13.5", {}, "truncated"),
+        ("", {}, "truncated"),
+        ("0.33.0", {"details": {"format": "safetensors"}}, "truncated"),
+    ],
+)
+def test_an_answer_that_ends_in_the_room_that_a_rounded_window_has_cost_nothing(
+    version, facts, status, streams
+):
+    with FakeOllama(reply="word " * 60, version=version) as server:
+        server.ollama.tokens, server.ollama.shown = 279, facts
+        reasoner = AyaReasoner("llama3.2", server.url, options={"num_ctx": 301})
+        response = answer(reasoner, [Message("user", "word " * 279)], streams)
+    assert response.metadata["context"]["status"] == status
+
+
+@both_ways
 def test_a_window_beyond_what_the_model_was_trained_with_is_not_believed(streams):
     prompt = [Message("user", "word " * 5_000)]
     with FakeOllama(overflow="old") as server:
