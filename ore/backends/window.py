@@ -198,9 +198,8 @@ def _judged(
         return "truncated", True
     if not window:
         return "unknown", True
-    if prompt >= window - 1 or prompt + answer > window:
-        if room is None or prompt + answer >= room() - 1:
-            return "truncated", True
+    if _fills(window, prompt, answer) and (room is None or _fills(room(), prompt, answer)):
+        return "truncated", True
     half = window // 2
     is_large = prompt >= half and (expected.most >= window or prompt > expected.likely)
     if is_large or expected.likely > window or may_add and prompt * _SHORT >= window:
@@ -220,6 +219,11 @@ def _judged(
     if before is not None and prompt + before < window:  # it would have fitted whole
         return "complete", True
     return "unknown", False
+
+
+def _fills(window: int, prompt: int, answer: int) -> bool:
+    """Whether a prompt takes all of a window, or what was left of it was too small for the answer."""
+    return prompt >= window - 1 or prompt + answer > window
 
 
 def half_counts(window: int, kept: int | None = None) -> tuple[int, int]:

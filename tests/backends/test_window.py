@@ -130,8 +130,9 @@ def test_a_server_that_refuses_settles_what_is_not_clear_and_nothing_else(
     [
         (279, 60, 512, "complete"),
         (318, 4, 512, "complete"),
-        (279, 231, 512, "complete"),
-        (279, 232, 512, "truncated"),
+        (279, 233, 512, "complete"),  # as in a window of 512
+        (279, 234, 512, "truncated"),
+        (511, 1, 512, "truncated"),
         (279, 60, 301, "truncated"),
         (300, 0, 301, "truncated"),
         (153, 300, 512, "truncated"),  # cut to half of it, and then a long answer
