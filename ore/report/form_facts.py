@@ -21,6 +21,7 @@ from ore.artifact.sources import (
     doubt_of_images,
     hashed_sources,
     is_of_session,
+    joined_messages,
     kept_system_prompt,
 )
 from ore.artifact.verify import HOLDS, NOT_READ, Checked, in_chain, let_go, look_at, totals
@@ -31,6 +32,7 @@ from ore.report.form_values import (
     MOST_VALUES,
     NOT_KNOWN,
     Value,
+    access,
     day,
     joined_value,
     line_of,
@@ -42,11 +44,6 @@ from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import cut_off_by, other_model
 from ore.types.sent import listed
 
-_ACCESS = {
-    "embedded": "on the machine itself, without a server (llama.cpp)",
-    "ollama": "API of an Ollama server",
-    "openai": "API of a server of the OpenAI protocol",
-}
 _HARDWARE = ("threads", "batch_threads", "batch")
 
 
@@ -163,7 +160,7 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
         "models": [Value((line_of(model), line_of(digest or NOT_KNOWN)))],
         "model_exact": [joined_value(model, digest)],
         "backend": [joined_value(provenance.get("backend"), provenance.get("server_version"))],
-        "access": [_access(provenance.get("backend"))],
+        "access": [access(provenance.get("backend"))],
         "date": [Value((day(artifact.timestamp),), of_run=False)],
         "options": [pair_value(*each) for each in _first(part(provenance, "options").items())],
         "quantization": [of_value(effective.get("quantization"))],
@@ -193,16 +190,30 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
         "answer": [Value((text_of(artifact.output.content),))],
         **_parameters(effective),
     }
-    asked = json.dumps([provenance.get(key) for key in ("messages_sha256", "options")])
     of = line_of(digest or model)
     return _Run(
         said,
         artifact.timestamp,
         _sums(artifact, provenance, sources),
         text_digest(
-            f"{of} {asked}" if provenance.get("messages_sha256") else artifact.execution_id
+            f"{of} {_asked(artifact)}"
+            if provenance.get("messages_sha256")
+            else artifact.execution_id
         ),
         text_digest(artifact.output.content),
+    )
+
+
+def _asked(artifact: ExecutionArtifact) -> str:
+    """Return all that was sent and said of a turn, but for its model."""
+    provenance = artifact.provenance or {}
+    return json.dumps(
+        [
+            *(provenance.get(key) for key in ("messages_sha256", "options")),
+            part(provenance, "chat_template").get("sha256"),
+            joined_messages(artifact),
+            artifact.output.metadata.get("images") or [],
+        ]
     )
 
 
@@ -274,11 +285,6 @@ def _answering(artifact: ExecutionArtifact, provenance: Mapping[str, Any]) -> tu
     """Return the model that answered, and its digest, which is that of the model that was asked."""
     other = other_model(artifact.output.model_id, artifact.output.metadata)
     return (other, None) if other else (artifact.input.model_id, provenance.get("model_digest"))
-
-
-def _access(backend: Any) -> Value:
-    known = _ACCESS.get(backend) if isinstance(backend, str) else None
-    return Value((known,), of_run=False) if known else of_value(backend)
 
 
 def _template(provenance: Mapping[str, Any], effective: Mapping[str, Any]) -> Any:

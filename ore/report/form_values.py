@@ -15,6 +15,11 @@ LONGEST_TEXT, LONGEST_LINE = 20_000, 300
 """The most characters of a text, and of any other value, that a form shows."""
 
 NOT_KNOWN = "not known"
+_ACCESS = {
+    "embedded": "on the machine itself, without a server (llama.cpp)",
+    "ollama": "API of an Ollama server",
+    "openai": "API of a server of the OpenAI protocol",
+}
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,12 @@ def joined_value(*values: Any) -> Value:
     """Return what is known of several, side by side."""
     known = tuple(line_of(value) for value in values if value is not None)
     return Value(known) if known else of_value(None)
+
+
+def access(backend: Any) -> Value:
+    """Return how a backend's models are reached."""
+    known = _ACCESS.get(backend) if isinstance(backend, str) else None
+    return Value((known,), of_run=False) if known else of_value(backend)
 
 
 def day(timestamp: float) -> str:

@@ -173,8 +173,8 @@ def _repeats(facts: Facts) -> str:
         return "no question was asked twice in the same way among these runs"
     what = "1 question was" if again == 1 else f"{again:,} questions were"
     return (
-        f"{what} asked more than once in the same way (model, messages, options); answered alike each "
-        f"time: {facts.sums['alike']:,}"
+        f"{what} asked more than once in the same way (model, messages, images, options); answered alike "
+        f"each time: {facts.sums['alike']:,}"
     )
 
 

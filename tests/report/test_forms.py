@@ -193,6 +193,28 @@ def test_threads_that_nobody_knows_are_not_said_to_be_none(run):
     assert "API of an Ollama server; not known; *by hand*" in fill("llm-guidelines", run)
 
 
+@pytest.mark.parametrize("differs", ["images", "joined", "template", None])
+def test_another_image_or_template_or_joining_is_another_way_of_asking(run, folder, differs):
+    for number in (1, 2):
+        (folder / f"{number}.json").write_bytes(run.read_bytes())
+
+        def change(document, number=number):
+            document["execution_id"] = document["output"]["id"] = f"run {number}"
+            document["output"]["content"] = f"Answer {number}"
+            second, provenance = number == 2, document["provenance"]
+            if differs == "images":
+                document["output"]["metadata"]["images"] = ["ab" * 32 if second else "cd" * 32]
+            elif differs == "joined" and second:
+                provenance["joined"] = [[each["source"] for each in provenance["sources"]]]
+            elif differs == "template" and second:
+                provenance["chat_template"] = {"sha256": "ab" * 32}
+
+        edit(folder / f"{number}.json", change)
+    run.unlink()
+    said = "no question was asked twice" if differs else "answered alike each time: 0"
+    assert said in fill("methods", folder)
+
+
 def test_a_digest_is_called_what_it_is_of(run):
     assert "| model | SHA-256 of its weights; with Ollama, of its manifest | runs |" in fill(
         "methods", run
