@@ -34,6 +34,7 @@ from ore.report.form_values import (
     Value,
     access,
     day,
+    figures_of,
     joined_value,
     line_of,
     of_value,
@@ -242,9 +243,7 @@ def _sums(
     context = part(metadata, "context")
     options = part(provenance, "options")
     return {
-        "prompt_tokens": _number(metadata.get("prompt_eval_count")),
-        "answer_tokens": _number(metadata.get("eval_count")),
-        "seconds": _number(metadata.get("total_duration")) / 1e9,
+        **figures_of(metadata),
         "rows": isinstance(provenance.get("row"), dict),
         "in_session": any(is_of_session(source) for source, _ in sources),
         "made_from": isinstance(provenance.get("parent"), dict),
@@ -274,11 +273,6 @@ def _add_checks(facts: Facts) -> None:
     again = [answers for answers in facts.asked.values() if sum(answers.values()) > 1]
     facts.sums["again"] = len(again)
     facts.sums["alike"] = sum(len(answers) == 1 for answers in again)
-
-
-def _number(value: Any) -> float:
-    is_count = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value if is_count and 0 <= value < 1e18 else 0
 
 
 def _answering(artifact: ExecutionArtifact, provenance: Mapping[str, Any]) -> tuple[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -19,6 +20,12 @@ _ACCESS = {
     "embedded": "on the machine itself, without a server (llama.cpp)",
     "ollama": "API of an Ollama server",
     "openai": "API of a server of the OpenAI protocol",
+}
+
+_FIGURES = {
+    "prompt_tokens": "prompt_eval_count",
+    "answer_tokens": "eval_count",
+    "nanoseconds": "total_duration",
 }
 
 
@@ -78,3 +85,14 @@ def day(timestamp: float) -> str:
         return datetime.fromtimestamp(timestamp, timezone.utc).date().isoformat()
     except (OverflowError, OSError, ValueError):  # somebody's number, and no time of ours
         return NOT_KNOWN
+
+
+def figures_of(metadata: Mapping[str, Any]) -> dict[str, float]:
+    """Return what is summed up of a run, and of each whether it is known."""
+    found: dict[str, float] = {}
+    for name, key in _FIGURES.items():
+        value = metadata.get(key)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        known = value if is_number and value is not None and 0 <= value < 1e18 else None
+        found |= {name: known or 0, f"{name} known": known is not None}
+    return found

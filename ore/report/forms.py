@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ore.artifact.show import fence_around, in_ticks
@@ -161,6 +162,15 @@ def _prompts(facts: Facts) -> str:
     return "1 prompt" if count == 1 else f"{count:,} different prompts"
 
 
+def _sum(name: str, facts: Facts) -> str:
+    """Return a sum of all runs, and of how many it is where some do not say it."""
+    known, figure = facts.sums[f"{name} known"], facts.sums[name]
+    if not known:
+        return NOT_KNOWN
+    said = f"{figure / 1e9:,.1f} seconds" if name == "nanoseconds" else f"{figure:,.0f}"
+    return said if known == facts.runs else f"{said} (known of {known:,} of {_runs(facts.runs)})"
+
+
 def _expected(facts: Facts) -> str:
     if not facts.sums["expected"]:
         return "nothing was said of what was expected"
@@ -207,9 +217,9 @@ _COUNTED: dict[str, Callable[[Facts], str]] = {
     "runs": lambda facts: _runs(facts.runs),
     "dates": _dates,
     "different_prompts": _prompts,
-    "prompt_tokens": lambda facts: f"{facts.sums['prompt_tokens']:,.0f}",
-    "answer_tokens": lambda facts: f"{facts.sums['answer_tokens']:,.0f}",
-    "seconds": lambda facts: f"{facts.sums['seconds']:,.1f}",
+    "prompt_tokens": partial(_sum, "prompt_tokens"),
+    "answer_tokens": partial(_sum, "answer_tokens"),
+    "seconds": partial(_sum, "nanoseconds"),
     "cut": lambda facts: f"{facts.sums['cut']:,}",
     "truncated": lambda facts: f"{facts.sums['truncated']:,}",
     "expected": _expected,

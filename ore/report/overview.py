@@ -53,8 +53,8 @@ def _totals(runs: Sequence[RunFacts]) -> list[Total]:
     read = [run for run in runs if run.is_read]
     models = Counter(run.model for run in read)
     most = ", ".join(f"{name} ({count:,})" for name, count in models.most_common(3))
-    tokens = sum(run.answer_tokens or 0 for run in read)
-    prompts = sum(run.prompt_tokens or 0 for run in read)
+    tokens = [run.answer_tokens for run in read if run.answer_tokens is not None]
+    prompts = [run.prompt_tokens for run in read if run.prompt_tokens is not None]
     times = [run.seconds for run in read if run.seconds is not None]
     known = [run.timestamp for run in read if run.timestamp is not None]
     dates = sorted(at for at in known if when(at))
@@ -65,8 +65,12 @@ def _totals(runs: Sequence[RunFacts]) -> list[Total]:
     return [
         Total("Runs", f"{len(read):,}", span if len(read) > 1 else span.partition(" to ")[0]),
         Total("Models", f"{len(models):,}", most + ("…" if len(models) > 3 else "")),
-        Total("Answer tokens", f"{tokens:,.0f}", f"{prompts:,.0f} of prompts"),
-        Total("Time", duration(sum(times)), f"known of {len(times):,} of {len(read):,} runs"),
+        _tokens(tokens, prompts, len(read)),
+        Total(
+            "Time",
+            duration(sum(times)) if times else "not known",
+            f"known of {len(times):,} of {len(read):,} runs",
+        ),
         Total(
             "Failed checks",
             f"{judged.count(False):,}" if judged else "none made",
@@ -74,6 +78,13 @@ def _totals(runs: Sequence[RunFacts]) -> list[Total]:
         ),
         Total("Verified", f"{states[HOLDS]:,} of {len(runs):,}", others or "all hold"),
     ]
+
+
+def _tokens(answers: Sequence[float], prompts: Sequence[float], runs: int) -> Total:
+    figure = f"{sum(answers):,.0f}" if answers else "not known"
+    more = [f"{sum(prompts):,.0f} of prompts"] if prompts else []
+    more += [f"known of {len(answers):,} of {runs:,} runs"] if len(answers) < runs else []
+    return Total("Answer tokens", figure, ", ".join(more))
 
 
 def duration(seconds: float) -> str:

@@ -35,6 +35,20 @@ def test_models_disagree_where_their_answers_to_one_question_differ(tmp_path, an
     assert overview_of(runs).disagreeing == ({0: 1, 1: 1} if disagree else {})
 
 
+def test_tokens_that_nobody_knows_are_no_zero_in_a_report(tmp_path):
+    silent = {"eval_count": None, "prompt_eval_count": None}
+    runs = collected(tmp_path, run(1), run(2, metadata=silent)).runs
+    said = [
+        next(each for each in overview_of(some).totals if each.name == "Answer tokens")
+        for some in (runs, runs[1:])
+    ]
+    assert [each.figure for each in said] == ["5", "not known"]
+    assert [each.more for each in said] == [
+        "20 of prompts, known of 1 of 2 runs",
+        "known of 0 of 1 runs",
+    ]
+
+
 def test_times_of_no_calendar_are_left_out_of_the_span_of_a_report(tmp_path):
     times = (1e300, -30641760000.0, 1764550000.0, -1e11)
     folder = write(

@@ -193,6 +193,24 @@ def test_threads_that_nobody_knows_are_not_said_to_be_none(run):
     assert "API of an Ollama server; not known; *by hand*" in fill("llm-guidelines", run)
 
 
+def test_tokens_and_times_that_a_server_does_not_say_are_no_zero(run, folder):
+    def change(document):
+        document["output"]["metadata"].update(
+            eval_count=None, prompt_eval_count=None, total_duration=None
+        )
+        document["execution_id"] = document["output"]["id"] = "run 2"
+
+    other = folder / "other.json"
+    other.write_bytes(run.read_bytes())
+    edit(other, change)
+    page = fill("methods", other)
+    assert "| Tokens read, tokens written | not known, not known |" in page
+    assert "| Time, all calls together | not known |" in page
+    assert "time of calls not known in 1 run;" in fill("llm-guidelines", other)
+    some = next(line for line in fill("methods", folder).splitlines() if "Tokens read" in line)
+    assert some.count("(known of 1 of 2 runs)") == 2
+
+
 @pytest.mark.parametrize("differs", ["images", "joined", "template", None])
 def test_another_image_or_template_or_joining_is_another_way_of_asking(run, folder, differs):
     for number in (1, 2):
