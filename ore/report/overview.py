@@ -123,7 +123,7 @@ def _findings(runs: Sequence[RunFacts], disagreeing: dict[int, int]) -> list[Fin
     for kind, said, number in (
         ("cut", "Answer cut off by a limit or a filter", sum(run.is_cut for run in runs)),
         ("truncated", "Prompt not read whole", sum(run.is_truncated for run in runs)),
-        ("empty", "Empty answer", sum(run.is_read and not run.answer_length for run in runs)),
+        ("empty", "Empty answer", sum(run.is_read and not run.answer.strip() for run in runs)),
         ("failed", "Not as expected", sum(run.holds is False for run in runs)),
         ("unverified", "Does not verify", sum(run.state != HOLDS for run in runs)),
         ("disagree", "Questions on which models disagree", len(set(disagreeing.values()))),

@@ -49,6 +49,12 @@ def test_tokens_that_nobody_knows_are_no_zero_in_a_report(tmp_path):
     ]
 
 
+def test_an_answer_of_blanks_is_an_empty_one_as_the_turn_said(tmp_path):
+    answers = enumerate(("", "\n \n", "Paris."))
+    runs = collected(tmp_path, *(run(at, answer=text) for at, text in answers)).runs
+    assert found_in(runs)["empty"] == "Empty answer: 2"
+
+
 def test_times_of_no_calendar_are_left_out_of_the_span_of_a_report(tmp_path):
     times = (1e300, -30641760000.0, 1764550000.0, -1e11)
     folder = write(
