@@ -17,6 +17,7 @@ from ore.backends.shelf import BLOBS, Shelf
 from ore.errors import FileAccessError
 from ore.files.folder import Folder
 from ore.files.locks import try_lock
+from ore.files.reached import why_unknown
 
 _STALE_SECONDS = 7 * 24 * 3600
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -35,7 +36,8 @@ def named(shelf: Shelf, but: ModelName | None = None) -> set[str]:
         try:
             found.update(layer.digest for layer in shelf.manifest(name).all_layers())
         except FileAccessError:
-            if os.path.lexists(shelf.manifest_path(name)):  # else it was just removed
+            path = shelf.manifest_path(name)
+            if os.path.lexists(path) or why_unknown(path):  # else it was just removed
                 raise
     return found
 

@@ -17,6 +17,7 @@ from ore.backends.shelf import Shelf
 from ore.errors import BackendError, FileAccessError, ModelNotFoundError
 from ore.files import locks
 from ore.files.folder import Folder
+from tests.support.closed import beside_a_closed_folder
 from tests.support.shelves import put_model
 
 GGUF = b"GGUF" + bytes(60)
@@ -217,3 +218,18 @@ def test_a_model_stays_whose_manifest_can_t_be_read_for_its_weights_would_stay_u
     assert shelf_care.removable("tiny") == "tiny"
     shelf_care.remove("tiny")
     assert not blobs_of(root)
+
+
+def test_a_model_in_a_folder_that_can_be_listed_and_not_entered_keeps_the_blobs_that_it_names():
+    with beside_a_closed_folder() as (root, _):
+        for name in ("mine", "other"):
+            put_model(root, name, GGUF)
+        before, shut = blobs_of(root), root / "manifests/registry.ollama.ai/library/other"
+        shut.chmod(0o400)
+        try:
+            with pytest.raises(FileAccessError, match="ermission denied"):
+                shelf_care._remove_from(Shelf(root, is_own=True), parse_name("mine"))
+        finally:
+            shut.chmod(0o700)
+        assert blobs_of(root) == before
+        assert Shelf(root).is_whole(Shelf(root).manifest(parse_name("mine")))
