@@ -69,13 +69,16 @@ def _file_of(text: str) -> Iterator[str]:
 
 def _kept(path: str, begun: bytes) -> str:
     """Return where there is more than an empty file, or what it began with; "" where there is not."""
-    with suppress(OSError):
+    try:
         if os.listdir(os.path.dirname(path)) not in ([], [os.path.basename(path)]):
             return f"What the editor kept is in {os.path.dirname(path)}."  # as it does when told to end
         if os.path.isfile(path):
             with open(path, "rb") as file:
                 if file.read(len(begun) + 1) not in (b"", begun):
                     return f"What you wrote is in {path}."
+    except OSError:  # nobody knows that it is what it began with
+        if os.path.isfile(path) and os.path.getsize(path):
+            return f"What you wrote may be in {path}."
     return ""
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from ore.cli.terminal.editor import write_in_editor
 from ore.errors import FileAccessError, UsageError
+from tests.support.closed import beside_a_closed_folder
 
 
 @pytest.fixture
@@ -89,6 +90,19 @@ def test_what_was_written_and_is_not_sent_stays_and_is_named(
     assert [path.read_bytes() for path in paths] == ([] if kept is None else [kept])
     assert all(str(raised.value).endswith(f"What you wrote is in {path}.") for path in paths)
     assert paths or not any((tmp_path / "t").iterdir())
+
+
+def test_what_was_written_stays_where_it_can_t_be_read(editor, monkeypatch):
+    with beside_a_closed_folder() as (there, _):
+        (there / "an editor").write_text('#!/bin/sh\nprintf "long work" > "$1"; chmod 0 "$1"\n')
+        (there / "an editor").chmod(0o700)
+        monkeypatch.setattr("tempfile.tempdir", str(there))
+        with pytest.raises(FileAccessError) as raised:
+            write_in_editor("", {"EDITOR": f"'{there}/an editor'"})
+        (path,) = there.glob("*/*")
+        assert str(raised.value).endswith(f"What you wrote may be in {path}.")
+        path.chmod(0o600)
+        assert path.read_bytes() == b"long work"
 
 
 def test_an_editor_opens_even_where_no_signal_can_be_handled(editor):
