@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from ore.errors import InvalidSkillError, OreError, SkillNotFoundError
@@ -126,8 +125,14 @@ def activate_skill(skill: SkillMetadata, report: Report | None = None) -> str:
     if not body:
         report(f"The skill '{skill.name}' has no instructions below its frontmatter.")
     parts, size, there = [body], 0, set[str]()
-    with suppress(OSError):
+    try:
         there = set(os.listdir(skill.path))
+    except OSError as exc:
+        if "`" in body:
+            report(
+                f"The folder of the skill '{skill.name}' can't be listed: {reason(exc)}. The skill "
+                f"may be used without files that it names."
+            )
     mentions = resource_mentions(body, there)
     for path in mentions[:MAX_RESOURCES]:
         if why := _not_for_reading(skill.path, path):

@@ -374,3 +374,19 @@ def test_a_skill_that_has_gone_since_the_scan_is_an_error(tmp_path):
     (skill.path / "SKILL.md").unlink()
     with pytest.raises(InvalidSkillError, match="it is not there"):
         activate_skill(skill)
+
+
+@pytest.mark.parametrize("body, said", [("Read `FORMS.md` first.", 1), ("Do it well.", 0)])
+def test_a_folder_that_can_not_be_listed_is_told_where_a_file_of_it_may_be_named(body, said):
+    with beside_a_closed_folder() as (there, _):
+        folder = write_skill(there, body=body)
+        (folder / "FORMS.md").write_text("the forms")
+        lines: list[str] = []
+        skill = load_skill_metadata(folder)
+        folder.chmod(0o300)
+        try:
+            assert activate_skill(skill, lines.append) == body
+        finally:
+            folder.chmod(0o700)
+    assert len(lines) == said
+    assert all("'pdf' can't be listed: permission denied." in line for line in lines)
