@@ -104,6 +104,17 @@ def test_a_link_into_a_folder_that_is_closed_is_a_model_that_can_not_be_read(mon
             weights.find("mine")
 
 
+def test_a_model_without_an_ending_that_can_not_be_read_is_not_said_to_be_missing(monkeypatch):
+    with beside_a_closed_folder() as (there, _):
+        put(there, "mine").chmod(0)
+        put(there, "notes", b"of mine")
+        monkeypatch.setenv("ORE_MODEL_DIR", str(there))
+        with pytest.raises(FileAccessError, match="mine can't be read: permission denied"):
+            weights.find("mine")
+        with pytest.raises(ModelNotFoundError):
+            weights.find("notes")
+
+
 def test_a_pinned_model_behind_a_closed_folder_has_no_other_bytes(monkeypatch):
     monkeypatch.setattr(Path, "is_file", lambda path: False)  # as from Python 3.14 on
     with beside_a_closed_folder() as (there, closed):
