@@ -403,6 +403,8 @@ def test_prompts_that_another_model_has_read_are_not_compared(answered, told, or
         said = {"context": context, "response_model": model}
         result = ore("--session", "a", "Go on", metadata=said)
     assert result.err.count("An earlier prompt, which this one goes on from") == told
+    advice = "larger window (-o num_ctx=N, or with --backend openai the server's settings), or"
+    assert result.err.count(advice) == told
 
 
 def test_how_long_a_prompt_was_may_be_impossible_to_note(home):

@@ -292,6 +292,8 @@ def test_a_plan_that_is_sure_not_to_fit_is_shown_and_with_strict_context_3(
     assert (result.code, result.json["tokens"]) == (code, 23)
     said = "The prompt has 23 tokens and the model's window holds 23: shorten the prompt"
     assert (said in result.err) is (code == 3)
+    raised = "raise it: -o num_ctx=N, or with --backend openai the server's settings."
+    assert (raised in result.err) is (code == 3)
 
 
 def test_what_is_not_known_is_an_estimate_with_its_bounds(ore):
