@@ -54,10 +54,10 @@ def roles_of(template: object) -> frozenset[str] | None:
         if word in _OPENS:
             outer = frozenset(ROLES) if others and word in ("range", "with") else within[-1]
             within.append(_roles_where(action) & outer)
-            is_new = word in ("range", "with")  # what ``.`` is there
-            of_tools.append(".Tool" in action if is_new else of_tools[-1])
+            of_tools.append(_is_tools(action, of_tools[-1]))
         elif word == "else" and len(within) > 1:
             within[-1] = _roles_where(action) & within[-2]
+            of_tools[-1] = _is_tools(action, of_tools[-2])
         elif word == "end" and len(within) > 1:
             within.pop()
             of_tools.pop()
@@ -97,6 +97,13 @@ def _roles_where(condition: str) -> frozenset[str]:
     rest = set(re.findall(r"[$.\w]+", _IS_ROLE.sub("", condition)))
     is_plain = not rest & {"not", "ne", "or"} or rest <= {"else", "if", "or"}
     return frozenset(named) if named and is_plain else frozenset(ROLES)
+
+
+def _is_tools(action: str, outer: bool) -> bool:
+    """Return whether ``.`` is of tools behind an action, with ``outer``: whether it is around its block."""
+    if not re.match(r"(else\s+)?(range|with)\b", action):
+        return outer
+    return ".Tool" in action or outer and ".Messages" not in action  # a part of a tool is its own
 
 
 def is_template_unused(shown: Mapping[str, Any]) -> bool:

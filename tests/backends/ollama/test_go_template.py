@@ -119,6 +119,16 @@ TEMPLATES = {
         '{{ json .Tools }}{{ range .Messages }}{{ if ne .Role "system" }}{{ .Content }}{{ end }}{{ end }}',
         NO_SYSTEM,
     ),
+    "parts of tools written whole": (
+        '{{ range .Tools }}{{ with .Function }}{{ json . }}{{ end }}{{ end }}{{ range .Messages }}'
+        '{{ if ne .Role "system" }}{{ .Content }}{{ end }}{{ end }}',
+        NO_SYSTEM,
+    ),
+    "a message written whole where it calls no tools": (
+        '{{ range .Messages }}{{ if eq .Role "user" }}{{ .Content }}{{ else }}{{ with .ToolCalls }}'
+        "{{ json . }}{{ else }}{{ json . }}{{ end }}{{ end }}{{ end }}",
+        ALL,
+    ),
     "messages written whole among tools": (
         '{{ with .Tools }}{{ range $.Messages }}{{ if eq .Role "user" }}{{ .Content }}{{ else }}'
         "{{ json . }}{{ end }}{{ end }}{{ end }}",
