@@ -120,7 +120,7 @@ TEMPLATES = {
         NO_SYSTEM,
     ),
     "parts of tools written whole": (
-        '{{ range .Tools }}{{ with .Function }}{{ json . }}{{ end }}{{ end }}{{ range .Messages }}'
+        "{{ range .Tools }}{{ with .Function }}{{ json . }}{{ end }}{{ end }}{{ range .Messages }}"
         '{{ if ne .Role "system" }}{{ .Content }}{{ end }}{{ end }}',
         NO_SYSTEM,
     ),
