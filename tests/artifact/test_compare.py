@@ -105,7 +105,7 @@ def test_what_only_one_side_knows_is_reported_and_not_compared(ore, folder):
     old["output"]["content"] = "One.\nTwo."
     (folder / "old.json").write_text(json.dumps(old))
     result = ore("--diff", "old.json", "a.json")
-    names = "backend, server_version, model_digest, options, persona, grants, effective, messages"
+    names = "backend, server_version, model_digest, options, persona, grants, effective, messages, joined"
     assert (result.code, result.err) == (
         0,
         f"Not compared, for it is not known of both: {names}.\n"
@@ -144,6 +144,8 @@ def test_messages_that_were_sent_as_one_are_compared(ore, folder):
     assert result.out.splitlines()[:2] == ["--- b.json joined", "+++ c.json joined"]
     found = ore("--diff", "b.json", "d.json", "--json").json["differences"]
     assert [each["name"] for each in found] == ["messages"]  # names of files are no difference
+    rewrite(folder / "c.json", lambda data: data.pop("provenance"))
+    assert ore("--diff", "b.json", "c.json", "--json").json["differences"] == []  # it is not known
 
 
 def test_true_is_not_1(ore, folder):
