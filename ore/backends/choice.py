@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ore.backends import Backend, split_pin
 from ore.backends.model_names import is_name, shown_name
-from ore.errors import FileAccessError, ModelNotFoundError, UsageError
+from ore.errors import FileAccessError, ModelNotFoundError, OreError, UsageError
 from ore.files import begins_with
 from ore.files.extras import install_command
 from ore.files.neutral import one_line, value_shown
@@ -251,6 +251,12 @@ def _auto(
                 f"is{fetch}."
             )
         return backend  # says what became of the model that was asked for
+    if has_engine:
+        try:
+            embedded.models()
+        except OreError as exc:
+            notice(f"The embedded engine is not used: {exc}")
+            return backend
     first = "" if has_engine else f", after {install_command('embedded')}"
     notice(f"To try ORE without Ollama: `Backend.pull('smollm2:135m')`{first}")
     return backend

@@ -13,6 +13,7 @@ from ore.backends.address import OLLAMA_URL
 from ore.backends.choice import Choice
 from ore.backends.embedded import EmbeddedBackend
 from ore.errors import FileAccessError, ModelNotFoundError, UsageError
+from tests.support.closed import beside_a_closed_folder
 from tests.support.fake_ollama import FakeOllama
 from tests.support.harness import run_ore
 from tests.support.process import ROOT
@@ -109,6 +110,19 @@ def test_no_advice_is_to_fetch_what_can_t_be_a_name(model, no_ollama, embedded):
     _, (hint,) = opened(Choice(), {"ORE_MODEL": model})
     assert hint.endswith(": `Backend.models()` shows what there is.") and len(hint) < 200
     assert hint.isprintable() and hint.count("`") == 2
+
+
+def test_where_the_models_can_t_be_listed_it_is_said_and_not_that_one_is_to_be_fetched(
+    no_ollama, monkeypatch
+):
+    monkeypatch.setattr(EmbeddedBackend, "has_engine", lambda self: True)
+    with beside_a_closed_folder() as (_, closed):
+        monkeypatch.setenv("ORE_MODEL_DIR", str(closed))
+        backend, said = opened(Choice())
+    assert backend.name == "ollama"
+    assert said == [
+        f"The embedded engine is not used: {closed} can't be listed: permission denied."
+    ]
 
 
 @pytest.mark.parametrize("engine", [True, False])
