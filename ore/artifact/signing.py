@@ -17,7 +17,7 @@ from ore.artifact.ssh_keygen import (
     ssh_keygen,
 )
 from ore.errors import ArtifactError, FileAccessError
-from ore.files import read_regular, reason, replace_file
+from ore.files import UnfitFileError, read_regular, reason, replace_file
 from ore.files.neutral import one_line
 
 _KEY_BYTES = 1 << 20  # which no key has
@@ -143,8 +143,12 @@ class Signer:
         try:
             found = read_armored(read_regular(beside, MOST_BYTES, follow=False))
         except (FileAccessError, ValueError) as exc:
-            why = "it is there already and is no signature; move it away first"
-            raise _unwritable(beside, why) from exc
+            cause, what = exc.__cause__, "is no signature"
+            if isinstance(cause, OSError) and not isinstance(cause, UnfitFileError):
+                what = f"can't be read ({reason(cause)})"
+            raise _unwritable(
+                beside, f"it is there already and {what}; move it away first"
+            ) from exc
         if self._public is not None and found.key != self._public:
             raise _unwritable(beside, "it is there already, of another key; move it away first")
 

@@ -17,6 +17,7 @@ from ore.artifact.signers import Signers
 from ore.artifact.signing import Signer
 from ore.artifact.ssh_keygen import MOST_BYTES, read_armored, ssh_keygen
 from ore.errors import ArtifactError, UsageError
+from tests.support.closed import beside_a_closed_folder
 from tests.support.keys import allow, forget_agent, make_key, make_keys, needs_ssh_keygen, public
 from tests.support.runs import forge, record, rewrite
 
@@ -265,6 +266,15 @@ def test_a_signature_of_the_same_key_is_replaced_and_no_other_file(file, keys):
     beside.write_text("a diary")
     with pytest.raises(ArtifactError, match="is there already and is no signature"):
         Signer(str(keys / "ada")).check_place(file)
+
+
+def test_what_can_t_be_read_is_not_said_to_be_no_signature(keys):
+    with beside_a_closed_folder() as (there, _):
+        (there / "run.json.sig").write_text("-----BEGIN SSH SIGNATURE-----")
+        (there / "run.json.sig").chmod(0)
+        words = r"already and can't be read \(permission denied\); move it away first"
+        with pytest.raises(ArtifactError, match=words):
+            Signer(str(keys / "ada")).check_place(there / "run.json")
 
 
 def test_what_is_no_file_is_not_signed(folder, keys):
