@@ -256,6 +256,8 @@ def test_several_models_are_listed_with_their_runs(run, folder):
     assert f"| `mistral` | `{'m' * 64}` | 2 runs |" in page
     assert "| Answered by | `mistral` (2 runs); `scripted` (2 runs) |" in page
     assert "1 question was asked more than once in the same way" in page
+    asked = "1 prompt in 4 runs, asked of `mistral` (2 runs); `scripted` (2 runs); *by hand*"
+    assert f"with other models or settings: {asked}" in fill("llm-guidelines", folder)
     assert fill("trailer", folder) == (
         f"Assisted-by: ORE:mistral@sha256:{'m' * 12}\n"
         f"Assisted-by: ORE:scripted@sha256:{'s' * 12}\n"
