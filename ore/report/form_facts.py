@@ -296,7 +296,7 @@ def _first(values: Iterable[Each]) -> list[Each]:
 
 def _inputs(sources: list[tuple[str, str]]) -> list[tuple[str, str]]:
     kinds = ("file:", "tool:", "skill:", "artifact:", "stdin", "prompt+stdin")
-    return [each for each in sources if each[0].startswith(kinds)]
+    return [each for each in sources if each[0].startswith(kinds) or is_of_session(each[0])]
 
 
 def _system_prompt(artifact: ExecutionArtifact, sources: list[tuple[str, str]]) -> str:

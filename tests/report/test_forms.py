@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ore.artifact.canonical import text_digest
 from ore.artifact.seal import seal
 from ore.report import form_facts
 from ore.report.form_facts import gather
@@ -209,6 +210,17 @@ def test_tokens_and_times_that_a_server_does_not_say_are_no_zero(run, folder):
     assert "time of calls not known in 1 run;" in fill("llm-guidelines", other)
     some = next(line for line in fill("methods", folder).splitlines() if "Tokens read" in line)
     assert some.count("(known of 1 of 2 runs)") == 2
+
+
+def test_earlier_messages_of_a_conversation_are_among_what_was_sent(folder):
+    record(folder / "1.json", "First.", "-S", "tides", replies=["One."])
+    (folder / "1.json").unlink()
+    record(folder / "2.json", "Second.", "-S", "tides", replies=["Two."])
+    sha256 = {each: text_digest(each) for each in ("First.", "One.")}
+    sent = f"`session:tides#1` `{sha256['First.']}`; `session:tides#2` `{sha256['One.']}`"
+    page = fill("worldbank", folder / "2.json")
+    assert f"Files and other texts that were sent, with their SHA-256: {sent}." in page
+    assert f"| {sent} |" in fill("methods", folder / "2.json")
 
 
 @pytest.mark.parametrize("differs", ["images", "joined", "template", None])
