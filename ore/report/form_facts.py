@@ -249,6 +249,7 @@ def _sums(
         "made_from": isinstance(provenance.get("parent"), dict),
         "cut": cut_off_by(metadata) is not None,
         "truncated": context.get("status") == "truncated",
+        "fit not known": context.get("status") in (None, "unknown"),
         "expected": isinstance(verdict, bool),
         "as_expected": verdict is True,
         "shaped": "format" in options or "choices" in options,

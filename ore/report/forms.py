@@ -171,6 +171,12 @@ def _sum(name: str, facts: Facts) -> str:
     return said if known == facts.runs else f"{said} (known of {known:,} of {_runs(facts.runs)})"
 
 
+def _truncated(facts: Facts) -> str:
+    unknown = facts.sums["fit not known"]
+    of = f" (not known of {_runs(unknown)})" if unknown else ""
+    return f"{facts.sums['truncated']:,}{of}"
+
+
 def _expected(facts: Facts) -> str:
     if not facts.sums["expected"]:
         return "nothing was said of what was expected"
@@ -221,7 +227,7 @@ _COUNTED: dict[str, Callable[[Facts], str]] = {
     "answer_tokens": partial(_sum, "answer_tokens"),
     "seconds": partial(_sum, "nanoseconds"),
     "cut": lambda facts: f"{facts.sums['cut']:,}",
-    "truncated": lambda facts: f"{facts.sums['truncated']:,}",
+    "truncated": _truncated,
     "expected": _expected,
     "repeats": _repeats,
     "processing": _processing,

@@ -207,6 +207,7 @@ def test_tokens_and_times_that_a_server_does_not_say_are_no_zero(run, folder):
     page = fill("methods", other)
     assert "| Tokens read, tokens written | not known, not known |" in page
     assert "| Time, all calls together | not known |" in page
+    assert "| Prompts that were not read whole | 0 |" in page
     assert "time of calls not known in 1 run;" in fill("llm-guidelines", other)
     some = next(line for line in fill("methods", folder).splitlines() if "Tokens read" in line)
     assert some.count("(known of 1 of 2 runs)") == 2
@@ -221,6 +222,13 @@ def test_earlier_messages_of_a_conversation_are_among_what_was_sent(folder):
     page = fill("worldbank", folder / "2.json")
     assert f"Files and other texts that were sent, with their SHA-256: {sent}." in page
     assert f"| {sent} |" in fill("methods", folder / "2.json")
+
+
+@pytest.mark.parametrize("context", [{"status": "unknown", "window": 4096}, {}])
+def test_a_prompt_of_which_nobody_knows_whether_it_was_read_whole_is_told_of(run, context):
+    edit(run, lambda document: document["output"]["metadata"].update(context=context))
+    said = "not read whole | 0 (not known of 1 run) |"
+    assert said in fill("methods", run)
 
 
 @pytest.mark.parametrize("differs", ["images", "joined", "template", None])
