@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ore.artifact.canonical import text_digest
 from ore.artifact.sources import PERSONA, SYSTEM, hashed_sources
-from ore.backends import Backend, local_models, split_pin
+from ore.backends import Backend, local_models, split_pin, weights
 from ore.backends.choice import ON_THIS_MACHINE, Choice, check_name
 from ore.backends.model_names import is_name
 from ore.errors import ArtifactError, CapabilityError, ModelNotFoundError, UsageError
@@ -70,6 +70,8 @@ class Rerun:
             except UsageError as exc:
                 raise ModelNotFoundError(str(exc), model=self.model) from exc
         if self.is_recorded and backend.name == _EMBEDDED and self.model not in backend.models():
+            if self.model in weights.PINNED and os.path.lexists(weights.pinned_path(self.model)):
+                raise weights.not_found_error(self.model, ())  # it says what is wrong with the file
             way = "name one with `model=`"
             if is_name(self.model):
                 way = f"fetch it with `EmbeddedBackend.pull('{self.model}')`, or {way}"

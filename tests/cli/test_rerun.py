@@ -10,6 +10,8 @@ import pytest
 from ore.backends import weights
 from ore.backends.choice import open_backend
 from ore.backends.embedded import EmbeddedBackend
+from ore.errors import ModelNotFoundError
+from ore.glass.rerun import Rerun
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.harness import ScriptedBackend, ScriptedReasoner, run_ore
@@ -251,3 +253,14 @@ def test_a_run_of_the_real_model_s_file_can_be_replayed(ore, folder, model_dir):
     assert json.loads((folder / "run.json").read_text())["input"]["model_id"] == file.name
     result = ore("--replay", "run.json", open_backend=open_backend)
     assert (result.code, rows(result.out)["run.json"][0]) == (0, "same")
+
+
+def test_of_a_pinned_model_whose_file_is_there_it_is_said_what_is_wrong_with_it(models, folder):
+    file = weights.pinned_path("smollm2:135m")
+    file.write_bytes(WEIGHTS)
+    rerun = Rerun("smollm2:135m", "embedded")
+    with pytest.raises(ModelNotFoundError, match="does not have the bytes that ORE trusts"):
+        rerun.check(EmbeddedBackend())
+    file.unlink()
+    with pytest.raises(ModelNotFoundError, match="fetch it with"):
+        rerun.check(EmbeddedBackend())
