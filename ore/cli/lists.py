@@ -41,12 +41,18 @@ def list_tools(options: Options, console: Console, *_: object) -> None:
 
 def list_skills(options: Options, console: Console, *_: object) -> None:
     """List the skills; those that can't be loaded are named on stderr."""
-    registry = build_skill_registry(report=console.notice)
+    left_out: list[str] = []
+
+    def report(text: str) -> None:
+        left_out.append(text)
+        console.notice(text)
+
+    registry = build_skill_registry(report=report)
     rows = [
         {"name": skill.name, "description": skill.description, "hints": list(skill.hints)}
         for _, skill in sorted(registry.items())
     ]
-    if not rows:
+    if not rows and not left_out:
         console.notice(f"There are no skills: put a folder with a SKILL.md into {shown_folder()}.")
     _list(console, options.json, rows, lambda row: (row["name"], row["description"]))
 

@@ -40,8 +40,14 @@ def do_session_verb(options: Options, console: Console, *_: object) -> None:
 
 
 def _list(options: Options, console: Console, store: FileSessionStore) -> None:
-    found = store.details_of_all()
-    if not found:
+    left_out: list[str] = []
+
+    def report(text: str) -> None:
+        left_out.append(text)
+        console.notice(text)
+
+    found = FileSessionStore(store.root, report=report).details_of_all()
+    if not found and not left_out:
         console.notice("There are no sessions: begin one with --session NAME.")
     if options.json:
         console.json([asdict(each) for each in found])

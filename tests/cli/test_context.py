@@ -433,3 +433,10 @@ def test_what_is_looked_up_beside_a_turn_ends_soon_after_its_deadline(home, fold
         begun = time.monotonic()
         run_ore(*flags, "--artifact-out", "b.json", "--strict-context", open_backend=open_backend)
         assert time.monotonic() - begun < 5
+
+
+def test_where_a_skill_is_skipped_it_is_not_said_that_there_are_none(ore, home):
+    assert "There are no skills" in ore("--list-skills").err
+    write_skill(home / ".ore/skills", frontmatter="name: pdf")
+    result = ore("--list-skills")
+    assert (result.out, result.err.count("\n")) == ("", 1) and "There are no" not in result.err

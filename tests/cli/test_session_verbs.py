@@ -55,6 +55,14 @@ def test_a_bad_file_is_skipped_and_reported_in_one_line(verb, sessions):
     assert len(result.err.splitlines()) == 1 and "bad" in result.err
 
 
+def test_where_a_session_can_t_be_read_it_is_not_said_that_there_are_none(verb, home):
+    (home / ".ore/sessions").mkdir(parents=True, mode=0o700)
+    (home / ".ore/sessions/bad.json").write_text("{")
+    result = verb("--list-sessions")
+    assert (result.code, result.out, result.err.count("\n")) == (0, "", 1)
+    assert "bad" in result.err and "There are no sessions" not in result.err
+
+
 def test_showing_is_readable_and_its_json_is_the_file(verb, sessions):
     shown = verb("--show-session", "old").out
     assert "You: Where is Rome?\n\n[AYA]: In Italy.\n" in shown
