@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 
-from ore.errors import OutputError
-from ore.files import begins_with, reason, replace_file
+from ore.errors import FileAccessError, OutputError
+from ore.files import read_regular, reason, replace_file
 from ore.files.neutral import one_line
 from ore.files.trust import kept_mode
 
@@ -63,6 +64,9 @@ def _why_not(path: str, begin: bytes) -> str:
         return "it is not a regular file; name another"
     if not os.access(path, os.R_OK):
         return "it is there already and can't be read; name another file"
-    if status.st_size and not begins_with(path, begin):
-        return "it is there already and is no such report of ORE's; name another file"
-    return ""
+    try:
+        is_own = not status.st_size or read_regular(path, sys.maxsize, head=len(begin)) == begin
+    except FileAccessError as exc:
+        why = reason(exc.__cause__ or exc)
+        return f"it is there already and can't be read ({why}); name another file"
+    return "" if is_own else "it is there already and is no such report of ORE's; name another file"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -16,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ore import files
-from ore.errors import FileAccessError
-from ore.files.owned import write_owned
+from ore.errors import FileAccessError, OutputError
+from ore.files.owned import check_owned, write_owned
 
 LIMIT = 1024
 ON_LINUX = sys.platform == "linux"
@@ -317,3 +318,16 @@ def test_a_file_that_goes_away_while_it_is_judged_is_no_traceback(tmp_path, monk
     monkeypatch.setattr(os.path, "getsize", gone)
     write_owned(str(path), [b"<!doctype html>new"], b"<!doctype html>", "The report", 0o600)
     assert path.read_bytes() == b"<!doctype html>new"
+
+
+def test_a_report_that_can_t_be_read_is_not_said_to_be_none(tmp_path):
+    path = tmp_path / "report.html"
+    path.write_bytes(b"<!doctype html>old")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        with pytest.raises(OutputError) as raised:
+            check_owned(str(path), b"<!doctype html>", "The report")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert "there already and can't be read (too many open files); name" in str(raised.value)
