@@ -6,6 +6,7 @@ Field order and defaults are part of the public interface.
 from __future__ import annotations
 
 import time
+import uuid
 from dataclasses import FrozenInstanceError, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,7 @@ _SHOWN_CHARACTERS = 60  # of an answer, where it stands for itself
 
 def new_id() -> str:
     """Return a new UUID4 as text."""
-    from uuid import uuid4  # on Python 3.10 it loads processes and threads
-
-    return str(uuid4())
+    return str(uuid.uuid4())
 
 
 @dataclass(frozen=True)
