@@ -68,6 +68,11 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
         overflows = window and tokens < window <= tokens + written
         what = "prompt and its answer" if overflows else "prompt"
         yield f"The {what} did not fit the context window{size}: the model has not seen all of it."
+    elif fit.get("status") == "unknown" and window and tokens + written > window:
+        yield (
+            f"The prompt and its answer have more tokens than the context window of {window}: the model may "
+            f"not have seen all of the prompt."
+        )
 
 
 def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]:

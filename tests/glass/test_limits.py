@@ -60,6 +60,11 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
             "The server counted 14 tokens, fewer than the prompt has, which did not fit the context "
             "window, or of which the model's chat template leaves a part out: the model has not seen",
         ),
+        (  # in the room of a window that the server rounds up
+            {"context": {"status": "unknown", "window": 16, "prompt_tokens": 15}, "eval_count": 2},
+            {},
+            "more tokens than the context window of 16: the model may not have seen all of the prompt.",
+        ),
         ({"response_model": "other"}, {}, "the model 'other', not the one asked for."),
         ({"response_model": "o" * 10_000}, {}, "ooo…', not the one asked for."),
         ({"images_read": False}, {}, "too few for an image"),
@@ -85,6 +90,13 @@ def test_what_is_not_as_it_was_asked_for_is_a_sentence(metadata, options, senten
 def test_a_whole_answer_has_none():
     known = {"done_reason": "stop", "response_model": "m:latest", "context": {"status": "complete"}}
     assert [*ore.warnings_of(Response("A", "m", metadata=known), Settings())] == []
+
+
+@pytest.mark.parametrize("status, answer", [("unknown", 1), ("complete", 2)])
+def test_a_prompt_and_an_answer_that_a_window_has_room_for_are_not_doubted(status, answer):
+    context = {"status": status, "window": 16, "prompt_tokens": 15}
+    response = Response("A", "m", metadata={"context": context, "eval_count": answer})
+    assert [*ore.warnings_of(response, Settings())] == []
 
 
 @pytest.mark.parametrize(
