@@ -154,6 +154,7 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
     effective = part(provenance, "effective")
     sources, doubt = hashed_sources(artifact), doubt_of_images(artifact)
     model, digest = _answering(artifact, provenance)
+    nothing = [] if provenance else [of_value(None)]  # a run without it says nothing of them
     said: Said = {
         "ore_version": [of_value(provenance.get("ore_version"))],
         "model": [of_value(artifact.input.model_id)],
@@ -163,7 +164,8 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
         "backend": [joined_value(provenance.get("backend"), provenance.get("server_version"))],
         "access": [access(provenance.get("backend"))],
         "date": [Value((day(artifact.timestamp),), of_run=False)],
-        "options": [pair_value(*each) for each in _first(part(provenance, "options").items())],
+        "options": [pair_value(*each) for each in _first(part(provenance, "options").items())]
+        or nothing,
         "quantization": [of_value(effective.get("quantization"))],
         "parameter_count": [of_value(effective.get("parameter_count"))],
         "template": [of_value(_template(provenance, effective))],
@@ -173,14 +175,15 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
         or [of_value(None)],
         "inputs": [
             Value((line_of(name), line_of(sha256))) for name, sha256 in _first(_inputs(sources))
-        ],
+        ]
+        or nothing,
         "own_tools": [of_value(name) for name in _first(part(provenance, "tool_definitions"))],
         "tools": [of_value(name) for name in _listed(artifact.input.tools)],
         "skills": [of_value(name) for name in _listed(artifact.input.skills)],
         "run_file": (
             [joined_value(file.get("name"), file.get("sha256"))]
             if (file := part(provenance, "run_file"))
-            else []
+            else nothing
         ),
         "images": [
             of_value(each) if doubt is None else joined_value(each, doubt)
@@ -231,7 +234,7 @@ def _parameters(effective: Mapping[str, Any]) -> Said:
     return {
         "parameters": rows,
         "temperature": heat or [of_value(None)],
-        "other_parameters": [Value((each,)) for each in others],
+        "other_parameters": [Value((each,)) for each in others] or [of_value(None)],
     }
 
 

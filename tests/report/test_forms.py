@@ -194,6 +194,18 @@ def test_threads_that_nobody_knows_are_not_said_to_be_none(run):
     assert "API of an Ollama server; not known; *by hand*" in fill("llm-guidelines", run)
 
 
+def test_what_a_run_without_provenance_was_sent_is_not_said_to_be_nothing(run):
+    """The first versions made such runs."""
+    document = json.loads(run.read_text())
+    run.write_text(json.dumps({**document, "provenance": None}))
+    page = fill("methods", run)
+    assert "What was asked for in particular: not known." in page
+    assert "earlier messages that were sent, SHA-256 | not known |" in page
+    assert "| Run files, SHA-256 | not known |" in page
+    log = fill("worldbank", run)
+    assert "| Temperature | not known |" in log and "| Other parameters | not known |" in log
+
+
 def test_tokens_and_times_that_a_server_does_not_say_are_no_zero(run, folder):
     def change(document):
         document["output"]["metadata"].update(
