@@ -34,15 +34,15 @@ from ore.report.form_values import (
     Value,
     access,
     day,
-    figures_of,
     joined_value,
     line_of,
     of_value,
     pair_value,
+    sums_of,
     text_of,
 )
 from ore.types import ExecutionArtifact
-from ore.types.artifact_fields import cut_off_by, other_model
+from ore.types.artifact_fields import other_model
 from ore.types.sent import listed
 
 _HARDWARE = ("threads", "batch_threads", "batch")
@@ -173,10 +173,8 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
         "window": [of_value(part(metadata, "context").get("window"))],
         "hardware": [pair_value(key, effective[key]) for key in _HARDWARE if effective.get(key)]
         or [of_value(None)],
-        "inputs": [
-            Value((line_of(name), line_of(sha256))) for name, sha256 in _first(_inputs(sources))
-        ]
-        or nothing,
+        "inputs": _hashes(_inputs(sources)) or nothing,
+        "earlier": _hashes(each for each in sources if is_of_session(each[0])) or nothing,
         "own_tools": [of_value(name) for name in _first(part(provenance, "tool_definitions"))],
         "tools": [of_value(name) for name in _listed(artifact.input.tools)],
         "skills": [of_value(name) for name in _listed(artifact.input.skills)],
@@ -198,7 +196,7 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
     return _Run(
         said,
         artifact.timestamp,
-        _sums(artifact, provenance, sources),
+        sums_of(artifact, sources),
         text_digest(
             f"{of} {_asked(artifact)}"
             if provenance.get("messages_sha256")
@@ -209,7 +207,7 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
 
 
 def _asked(artifact: ExecutionArtifact) -> str:
-    """Return all that was sent and said of a turn, but for its model."""
+    """Return what is the same for two turns that were asked in the same way, but for their model."""
     provenance = artifact.provenance or {}
     return json.dumps(
         [
@@ -235,27 +233,6 @@ def _parameters(effective: Mapping[str, Any]) -> Said:
         "parameters": rows,
         "temperature": heat or [of_value(None)],
         "other_parameters": [Value((each,)) for each in others] or [of_value(None)],
-    }
-
-
-def _sums(
-    artifact: ExecutionArtifact, provenance: Mapping[str, Any], sources: list[tuple[str, str]]
-) -> dict[str, float]:
-    metadata = artifact.output.metadata
-    verdict = part(provenance, "expectation").get("holds")
-    context = part(metadata, "context")
-    options = part(provenance, "options")
-    return {
-        **figures_of(metadata),
-        "rows": isinstance(provenance.get("row"), dict),
-        "in_session": any(is_of_session(source) for source, _ in sources),
-        "made_from": isinstance(provenance.get("parent"), dict),
-        "cut": cut_off_by(metadata) is not None,
-        "truncated": context.get("status") == "truncated",
-        "fit not known": context.get("status") in (None, "unknown"),
-        "expected": isinstance(verdict, bool),
-        "as_expected": verdict is True,
-        "shaped": "format" in options or "choices" in options,
     }
 
 
@@ -298,16 +275,20 @@ def _first(values: Iterable[Each]) -> list[Each]:
     return list(islice(values, MOST_VALUES + 1))
 
 
+def _hashes(sources: Iterable[tuple[str, str]]) -> list[Value]:
+    return [Value((line_of(name), line_of(sha256))) for name, sha256 in _first(sources)]
+
+
 def _inputs(sources: list[tuple[str, str]]) -> list[tuple[str, str]]:
     kinds = ("file:", "tool:", "skill:", "artifact:", "stdin", "prompt+stdin")
-    return [each for each in sources if each[0].startswith(kinds) or is_of_session(each[0])]
+    return [each for each in sources if each[0].startswith(kinds)]
 
 
 def _system_prompt(artifact: ExecutionArtifact, sources: list[tuple[str, str]]) -> str:
     """Return the text of the system prompt, or what is known in its place."""
     sent = [sha256 for source, sha256 in sources if source in (PERSONA, SYSTEM)]
     if not sent:
-        return "None"
+        return "None" if sources else NOT_KNOWN
     try:
         text = kept_system_prompt(artifact)
     except ValueError:  # what does not fit its hash is not shown as the text

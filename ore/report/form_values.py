@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from ore.artifact.sources import is_of_session
 from ore.files.neutral import as_utf8, one_line
+from ore.files.strictjson import part
+from ore.types import ExecutionArtifact
+from ore.types.artifact_fields import cut_off_by
 
 MOST_VALUES = 200
 """How many different values of a field are kept; more are counted."""
@@ -87,12 +91,44 @@ def day(timestamp: float) -> str:
         return NOT_KNOWN
 
 
-def figures_of(metadata: Mapping[str, Any]) -> dict[str, float]:
-    """Return what is summed up of a run, and of each whether it is known."""
+def sums_of(artifact: ExecutionArtifact, sources: Sequence[tuple[str, str]]) -> dict[str, float]:
+    """Return what is summed up of a run: its figures, and whether it is this or that.
+
+    Args:
+        artifact: The run.
+        sources: Those of its messages, with their hashes.
+    """
+    provenance, metadata = artifact.provenance or {}, artifact.output.metadata
+    verdict = part(provenance, "expectation").get("holds")
+    context = part(metadata, "context")
+    options = part(provenance, "options")
+    return {
+        **_figures(metadata),
+        "rows": isinstance(provenance.get("row"), dict),
+        "in_session": any(is_of_session(source) for source, _ in sources),
+        "made_from": isinstance(provenance.get("parent"), dict),
+        "cut": cut_off_by(metadata) is not None,
+        "cut not known": metadata.get("done_reason") in (None, "", "unknown"),
+        "truncated": context.get("status") == "truncated",
+        "truncated not known": context.get("status") in (None, "unknown"),
+        "again not known": not provenance.get("messages_sha256"),
+        "expected": isinstance(verdict, bool),
+        "as_expected": verdict is True,
+        "shaped": "format" in options or "choices" in options,
+    }
+
+
+def _figures(metadata: Mapping[str, Any]) -> dict[str, float]:
+    """Return the figures that are summed up, and of each whether it is known.
+
+    A server that counts no token of a prompt or an answer counts nothing.
+    """
     found: dict[str, float] = {}
+    is_counted = bool(metadata.get("prompt_eval_count") or metadata.get("eval_count"))
     for name, key in _FIGURES.items():
         value = metadata.get(key)
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        known = value if is_number and value is not None and 0 <= value < 1e18 else None
+        is_known = is_number and value is not None and 0 <= value < 1e18
+        known = value if is_known and (value or key == "eval_count" and is_counted) else None
         found |= {name: known or 0, f"{name} known": known is not None}
     return found

@@ -171,10 +171,11 @@ def _sum(name: str, facts: Facts) -> str:
     return said if known == facts.runs else f"{said} (known of {known:,} of {_runs(facts.runs)})"
 
 
-def _truncated(facts: Facts) -> str:
-    unknown = facts.sums["fit not known"]
+def _count(name: str, facts: Facts) -> str:
+    """Return how many runs are something, and of how many it is not known."""
+    unknown = facts.sums[f"{name} not known"]
     of = f" (not known of {_runs(unknown)})" if unknown else ""
-    return f"{facts.sums['truncated']:,}{of}"
+    return f"{facts.sums[name]:,}{of}"
 
 
 def _expected(facts: Facts) -> str:
@@ -184,13 +185,14 @@ def _expected(facts: Facts) -> str:
 
 
 def _repeats(facts: Facts) -> str:
-    again = facts.sums["again"]
+    again, unknown = facts.sums["again"], facts.sums["again not known"]
+    of = f"; not known of {_runs(unknown)}" if unknown else ""
     if not again:
-        return "no question was asked twice in the same way among these runs"
+        return f"no question was asked twice in the same way among these runs{of}"
     what = "1 question was" if again == 1 else f"{again:,} questions were"
     return (
         f"{what} asked more than once in the same way (model, messages, images, options); answered alike "
-        f"each time: {facts.sums['alike']:,}"
+        f"each time: {facts.sums['alike']:,}{of}"
     )
 
 
@@ -226,8 +228,8 @@ _COUNTED: dict[str, Callable[[Facts], str]] = {
     "prompt_tokens": partial(_sum, "prompt_tokens"),
     "answer_tokens": partial(_sum, "answer_tokens"),
     "seconds": partial(_sum, "nanoseconds"),
-    "cut": lambda facts: f"{facts.sums['cut']:,}",
-    "truncated": _truncated,
+    "cut": partial(_count, "cut"),
+    "truncated": partial(_count, "truncated"),
     "expected": _expected,
     "repeats": _repeats,
     "processing": _processing,

@@ -81,10 +81,15 @@ def _totals(runs: Sequence[RunFacts]) -> list[Total]:
 
 
 def _tokens(answers: Sequence[float], prompts: Sequence[float], runs: int) -> Total:
-    figure = f"{sum(answers):,.0f}" if answers else "not known"
-    more = [f"{sum(prompts):,.0f} of prompts"] if prompts else []
-    more += [f"known of {len(answers):,} of {runs:,} runs"] if len(answers) < runs else []
-    return Total("Answer tokens", figure, ", ".join(more))
+    more = []
+    if 0 < len(answers) < runs:
+        more.append(f"known of {len(answers):,} of {runs:,} runs")
+    if prompts:
+        of = f" (known of {len(prompts):,} of {runs:,} runs)" if len(prompts) < runs else ""
+        more.append(f"{sum(prompts):,.0f} of prompts{of}")
+    return Total(
+        "Answer tokens", f"{sum(answers):,.0f}" if answers else "not known", ", ".join(more)
+    )
 
 
 def duration(seconds: float) -> str:
@@ -123,7 +128,7 @@ def _findings(runs: Sequence[RunFacts], disagreeing: dict[int, int]) -> list[Fin
     for kind, said, number in (
         ("cut", "Answer cut off by a limit or a filter", sum(run.is_cut for run in runs)),
         ("truncated", "Prompt not read whole", sum(run.is_truncated for run in runs)),
-        ("empty", "Empty answer", sum(run.is_read and not run.answer.strip() for run in runs)),
+        ("empty", "Empty answer", sum(run.is_read and not run.answer for run in runs)),
         ("failed", "Not as expected", sum(run.holds is False for run in runs)),
         ("unverified", "Does not verify", sum(run.state != HOLDS for run in runs)),
         ("disagree", "Questions on which models disagree", len(set(disagreeing.values()))),

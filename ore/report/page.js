@@ -164,7 +164,7 @@
     slowest: (run) => of(run, "seconds") !== null,
     cut: (run) => of(run, "cut"),
     truncated: (run) => of(run, "truncated"),
-    empty: (run) => of(run, "state") !== null && !of(run, "answer").trim() && of(run, "own").length,
+    empty: (run) => of(run, "state") !== null && !of(run, "answer") && of(run, "own").length,
     failed: (run) => of(run, "holds") === 0,
     unverified: (run) => text(of(run, "state")) !== "holds",
     disagree: (run) => of(run, "question"),

@@ -107,7 +107,7 @@ def facts_of(checked: Checked) -> RunFacts:
         execution_id=_line(artifact.execution_id),
         timestamp=artifact.timestamp,
         prompt=shown(prompt, LONGEST_TEXT),
-        answer=shown(answer, LONGEST_TEXT),
+        answer=shown(answer, LONGEST_TEXT) if answer.strip() else "",
         prompt_length=len(prompt),
         answer_length=len(answer),
         prompt_is_cut=len(prompt) > LONGEST_TEXT,
@@ -177,7 +177,9 @@ def _seconds(values: Mapping[str, Any], *keys: str) -> float | None:
 def _add_figures(facts: RunFacts, metadata: Mapping[str, Any]) -> None:
     context = part(metadata, "context")
     facts.answer_tokens = _number(metadata, "eval_count")
-    facts.prompt_tokens = _number(metadata, "prompt_eval_count")
+    facts.prompt_tokens = _number(metadata, "prompt_eval_count") or None
+    if not facts.prompt_tokens and not facts.answer_tokens:  # who counts none counts nothing
+        facts.answer_tokens = None
     parts = ("load_duration", "prompt_eval_duration", "eval_duration")
     facts.seconds = _seconds(metadata, "total_duration") or _seconds(metadata, *parts)
     facts.first = _seconds(metadata, "first_token_duration")

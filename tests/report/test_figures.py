@@ -37,22 +37,27 @@ def test_models_disagree_where_their_answers_to_one_question_differ(tmp_path, an
 
 def test_tokens_that_nobody_knows_are_no_zero_in_a_report(tmp_path):
     silent = {"eval_count": None, "prompt_eval_count": None}
-    runs = collected(tmp_path, run(1), run(2, metadata=silent)).runs
+    none = {"eval_count": 0, "prompt_eval_count": 0}  # as an Ollama's that counts nothing is kept
+    half = {"eval_count": 5, "prompt_eval_count": None}
+    made = [run(n, metadata=each) for n, each in enumerate((silent, none, half), 2)]
+    runs = collected(tmp_path, run(1), *made).runs
     said = [
         next(each for each in overview_of(some).totals if each.name == "Answer tokens")
-        for some in (runs, runs[1:])
+        for some in (runs, runs[1:3], runs[::3], runs[:1])
     ]
-    assert [each.figure for each in said] == ["5", "not known"]
+    assert [each.figure for each in said] == ["10", "not known", "10", "5"]
     assert [each.more for each in said] == [
-        "20 of prompts, known of 1 of 2 runs",
-        "known of 0 of 1 runs",
+        "known of 2 of 4 runs, 20 of prompts (known of 1 of 4 runs)",
+        "",
+        "20 of prompts (known of 1 of 2 runs)",
+        "20 of prompts",
     ]
 
 
 def test_an_answer_of_blanks_is_an_empty_one_as_the_turn_said(tmp_path):
-    answers = enumerate(("", "\n \n", "Paris."))
+    answers = enumerate(("", "\n \n", "\r\n", "Paris."))
     runs = collected(tmp_path, *(run(at, answer=text) for at, text in answers)).runs
-    assert found_in(runs)["empty"] == "Empty answer: 2"
+    assert found_in(runs)["empty"] == "Empty answer: 3"
 
 
 def test_times_of_no_calendar_are_left_out_of_the_span_of_a_report(tmp_path):

@@ -200,7 +200,10 @@ def test_what_a_run_without_provenance_was_sent_is_not_said_to_be_nothing(run):
     run.write_text(json.dumps({**document, "provenance": None}))
     page = fill("methods", run)
     assert "What was asked for in particular: not known." in page
-    assert "earlier messages that were sent, SHA-256 | not known |" in page
+    assert "answers that were sent, SHA-256 | not known |" in page
+    assert "| Earlier messages of a conversation, SHA-256 | not known |" in page
+    assert "System prompt:\n\n```text\nnot known\n```" in page
+    assert "among these runs; not known of 1 run |" in page
     assert "| Run files, SHA-256 | not known |" in page
     log = fill("worldbank", run)
     assert "| Temperature | not known |" in log and "| Other parameters | not known |" in log
@@ -232,8 +235,24 @@ def test_earlier_messages_of_a_conversation_are_among_what_was_sent(folder):
     sha256 = {each: text_digest(each) for each in ("First.", "One.")}
     sent = f"`session:tides#1` `{sha256['First.']}`; `session:tides#2` `{sha256['One.']}`"
     page = fill("worldbank", folder / "2.json")
-    assert f"Files and other texts that were sent, with their SHA-256: {sent}." in page
-    assert f"| {sent} |" in fill("methods", folder / "2.json")
+    assert f"with their SHA-256: none. Earlier messages: {sent}." in page
+    methods = fill("methods", folder / "2.json")
+    assert f"| Earlier messages of a conversation, SHA-256 | {sent} |" in methods
+
+
+@pytest.mark.parametrize("reason", [None, "", "unknown"])
+def test_an_answer_whose_end_nobody_knows_is_not_counted_among_the_whole_ones(run, reason):
+    edit(run, lambda document: document["output"]["metadata"].update(done_reason=reason))
+    page = fill("methods", run)
+    assert "that a limit or a filter cut off | 0 (not known of 1 run) |" in page
+
+
+def test_a_server_that_counts_no_token_has_not_counted(run):
+    none = {"eval_count": 0, "prompt_eval_count": 0, "total_duration": 0}
+    edit(run, lambda document: document["output"]["metadata"].update(none))
+    page = fill("methods", run)
+    assert "| Tokens read, tokens written | not known, not known |" in page
+    assert "| Time, all calls together | not known |" in page
 
 
 @pytest.mark.parametrize("context", [{"status": "unknown", "window": 4096}, {}])
