@@ -263,7 +263,7 @@ def _value(name: str, artifact: ExecutionArtifact) -> Any:
     if name == "images":
         return artifact.output.metadata.get(name) or []
     if name == "joined":
-        return None if artifact.provenance is None else joined_messages(artifact)
+        return joined_messages(artifact) if artifact.provenance else None
     if name == "tools":  # before 1.1 the files of a run were among them
         return [each for each in artifact.input.tools or [] if not each.startswith("file:")]
     if name in _NAMED:

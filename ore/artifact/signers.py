@@ -23,6 +23,7 @@ from ore.artifact.ssh_keygen import (
 from ore.errors import ArtifactError, FileAccessError
 from ore.files import read_regular
 from ore.files.neutral import one_line
+from ore.files.reached import why_unknown
 
 _MOST_SIGNERS = 16 * 1024 * 1024
 _MOST_TRIED = 64
@@ -83,7 +84,7 @@ class Signers:
         beside = signature_of(path)
         if os.fspath(path) == "-":
             return Signature(problem="nobody is known to have signed what comes on stdin")
-        if not os.path.lexists(beside):
+        if not os.path.lexists(beside) and not why_unknown(beside):
             return Signature(problem=f"nobody signed it: there is no {one_line(beside)}")
         try:
             signature = _with_line_feeds(read_regular(beside, MOST_BYTES))

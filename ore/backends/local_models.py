@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -18,8 +19,9 @@ from ore.backends.manifest import Manifest
 from ore.backends.model_names import ModelName
 from ore.backends.shelf import Shelf, shelves
 from ore.errors import CapabilityError, FileAccessError, ModelNotFoundError, OreError
-from ore.files import reason
+from ore.files import read_regular, reason
 from ore.files.neutral import word
+from ore.files.reached import why_unknown
 
 if TYPE_CHECKING:  # a list of models asks nobody
     from ore.backends.http import Deadline
@@ -198,9 +200,16 @@ def licenses(model_id: str) -> list[str]:
 
 
 def _missing(model_id: str, error: ModelNotFoundError) -> ModelNotFoundError:
-    """Return the error for a model that is on no shelf; of a file, ``error`` says that it is not there."""
+    """Return the error for a model that is on no shelf; of a file, ``error`` says that it is not there.
+
+    Raises:
+        FileAccessError: A file of that name can't be read.
+    """
     if model_id.lower().endswith(".gguf"):
         return error
+    named = weights.models_folder() / model_id
+    if os.sep not in model_id and (os.path.isfile(named) or why_unknown(named)):
+        read_regular(named, sys.maxsize, head=1)
     return weights.not_found_error(model_id, tuple(names()))
 
 

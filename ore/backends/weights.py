@@ -137,9 +137,8 @@ def find(model_id: str, there: Mapping[str, Path] | None = None) -> Path:
     if path is None:
         path = Path(model_id)  # which leaves out a slash at the end: no file is named so
         if not model_id.lower().endswith(_SUFFIX) and not begins_with(model_id, MAGIC):
-            named = path if os.sep in model_id else models_folder() / path
-            if os.path.isfile(named):  # it may be one that can't be read
-                read_regular(named, sys.maxsize, head=len(MAGIC))
+            if os.sep in model_id and os.path.isfile(path):  # it may be one that can't be read
+                read_regular(path, sys.maxsize, head=len(MAGIC))
             raise not_found_error(model_id, tuple(models))
         if not os.path.exists(path) and not why_unknown(path):
             raise ModelNotFoundError(

@@ -101,7 +101,9 @@ def _search(options: Options, console: Console, store: FileSessionStore) -> None
             ]
         )
     if not count:
-        raise SessionNotFoundError(f"No message of a session contains '{one_line(text)}'.", "")
+        raise SessionNotFoundError(
+            f"No message of a session that can be read contains '{one_line(text)}'.", ""
+        )
 
 
 def _rename(options: Options, console: Console, store: FileSessionStore) -> None:

@@ -24,7 +24,7 @@ from ore.skills.levels import load_skill_frontmatter as load_skill_frontmatter
 from ore.skills.levels import load_skill_instructions as load_skill_instructions
 from ore.skills.levels import load_skill_metadata as load_skill_metadata
 from ore.skills.levels import load_skill_resource as load_skill_resource
-from ore.skills.mentions import resource_mentions
+from ore.skills.mentions import prose, resource_mentions
 from ore.types import RoutingTarget, SkillMetadata
 
 SCRIPTS = "scripts"
@@ -128,7 +128,7 @@ def activate_skill(skill: SkillMetadata, report: Report | None = None) -> str:
     try:
         there = set(os.listdir(skill.path))
     except OSError as exc:
-        if "`" in body:
+        if any("`" in line for line in prose(body)):
             report(
                 f"The folder of the skill '{skill.name}' can't be listed: {reason(exc)}. The skill "
                 f"may be used without files that it names."

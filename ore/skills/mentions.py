@@ -40,7 +40,7 @@ def resource_mentions(body: str, there: Collection[str] = ()) -> list[str]:
         there: The names of what is directly in the skill's folder.
     """
     found: dict[str, None] = {}
-    for mention in _MENTION.finditer(_IMAGE.sub("", "\n".join(_prose(body)))):
+    for mention in _MENTION.finditer(_IMAGE.sub("", "\n".join(prose(body)))):
         is_code = mention["code"] is not None
         path = _in_code(mention["code"], there) if is_code else _in_link(mention)
         if path not in ("", "SKILL.md"):
@@ -73,7 +73,7 @@ def _plain(path: str) -> str:
     return ("/" if path.startswith("/") else "") + "/".join(parts)
 
 
-def _prose(body: str) -> Iterator[str]:
+def prose(body: str) -> Iterator[str]:
     """Yield the lines outside fenced code; a fence that nothing closes lasts to the end."""
     fence = ""
     for line in body.split("\n"):

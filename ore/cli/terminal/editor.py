@@ -15,6 +15,7 @@ from tempfile import mkdtemp
 
 from ore.errors import FileAccessError, Terminated, UsageError
 from ore.files import read_regular, reason
+from ore.files.reached import why_unknown
 from ore.files.signals import deferred_signals
 
 _LIMIT = 1 << 20
@@ -72,12 +73,12 @@ def _kept(path: str, begun: bytes) -> str:
     try:
         if os.listdir(os.path.dirname(path)) not in ([], [os.path.basename(path)]):
             return f"What the editor kept is in {os.path.dirname(path)}."  # as it does when told to end
-        if os.path.isfile(path):
+        if os.path.isfile(path) or why_unknown(path):
             with open(path, "rb") as file:
                 if file.read(len(begun) + 1) not in (b"", begun):
                     return f"What you wrote is in {path}."
     except OSError:  # nobody knows that it is what it began with
-        if os.path.isfile(path) and os.path.getsize(path):
+        if why_unknown(path) or os.path.isfile(path) and os.path.getsize(path):
             return f"What you wrote may be in {path}."
     return ""
 

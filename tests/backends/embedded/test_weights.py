@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import fetching, gguf, shelf_care, weights
+from ore.backends import fetching, gguf, local_models, shelf_care, weights
 from ore.backends.chat_template import read_chat_template
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.http import Deadline
@@ -105,14 +105,16 @@ def test_a_link_into_a_folder_that_is_closed_is_a_model_that_can_not_be_read(mon
 
 
 def test_a_model_without_an_ending_that_can_not_be_read_is_not_said_to_be_missing(monkeypatch):
-    with beside_a_closed_folder() as (there, _):
+    with beside_a_closed_folder() as (there, closed):
         put(there, "mine").chmod(0)
+        (there / "linked").symlink_to(closed / "model")
         put(there, "notes", b"of mine")
         monkeypatch.setenv("ORE_MODEL_DIR", str(there))
-        with pytest.raises(FileAccessError, match="mine can't be read: permission denied"):
-            weights.find("mine")
+        for name in ("mine", "linked"):
+            with pytest.raises(FileAccessError, match=f"{name} can't be read: permission denied"):
+                local_models.find(name)
         with pytest.raises(ModelNotFoundError):
-            weights.find("notes")
+            local_models.find("notes")
 
 
 def test_a_pinned_model_behind_a_closed_folder_has_no_other_bytes(monkeypatch):
