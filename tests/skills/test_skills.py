@@ -376,7 +376,9 @@ def test_a_skill_that_has_gone_since_the_scan_is_an_error(tmp_path):
         activate_skill(skill)
 
 
-@pytest.mark.parametrize("body, said", [("Read `FORMS.md` first.", 1), ("Do it well.", 0), ("```\nls\n```", 0)])
+@pytest.mark.parametrize(
+    "body, said", [("Read `FORMS.md` first.", 1), ("Do it well.", 0), ("```\nls\n```", 0)]
+)
 def test_a_folder_that_can_not_be_listed_is_told_where_a_file_of_it_may_be_named(body, said):
     with beside_a_closed_folder() as (there, _):
         folder = write_skill(there, body=body)
