@@ -24,8 +24,9 @@ from ore.errors import (
     OreError,
     ReaderGoneError,
 )
-from ore.files import UnfitFileError, read_regular, reason, replace_file, strictjson
+from ore.files import read_regular, reason, replace_file, strictjson
 from ore.files.neutral import one_line
+from ore.files.reached import why_unread
 from ore.files.trust import kept_mode, may_be_planted
 from ore.files.whole import make_blocking, write_whole
 from ore.types import ExecutionArtifact
@@ -252,10 +253,8 @@ def _require_artifact(path: Path | str) -> None:
         parse_artifact(read_regular(path, MAX_ARTIFACT_BYTES, follow=False), str(path))
     except (FileAccessError, InvalidArtifactError) as exc:
         why = "it is there already and is not an artifact, or no whole one; move it away, or name another"
-        cause = exc.__cause__
-        is_unfit = isinstance(cause, UnfitFileError) or getattr(cause, "errno", None) == errno.ELOOP
-        if isinstance(cause, OSError) and not is_unfit:
-            why = f"it is there already and can't be read ({reason(cause)}); name another"
+        if unread := why_unread(exc):
+            why = f"it is there already and can't be read ({unread}); name another"
         raise _unwritable(path, why) from exc
 
 

@@ -17,8 +17,9 @@ from ore.artifact.ssh_keygen import (
     ssh_keygen,
 )
 from ore.errors import ArtifactError, FileAccessError
-from ore.files import UnfitFileError, read_regular, reason, replace_file
+from ore.files import read_regular, reason, replace_file
 from ore.files.neutral import one_line
+from ore.files.reached import why_unread
 
 _KEY_BYTES = 1 << 20  # which no key has
 _NO_KEY = {
@@ -139,13 +140,12 @@ class Signer:
             raise self._unable(f"what ssh-keygen wrote is no signature: {exc}") from exc
 
     def _require_own(self, beside: str) -> None:
-        """Raise where what is there is no signature, or not of this key."""
+        """Raise where what is there can't be read, is no signature, or is not of this key."""
         try:
             found = read_armored(read_regular(beside, MOST_BYTES, follow=False))
         except (FileAccessError, ValueError) as exc:
-            cause, what = exc.__cause__, "is no signature"
-            if isinstance(cause, OSError) and not isinstance(cause, UnfitFileError):
-                what = f"can't be read ({reason(cause)})"
+            unread = why_unread(exc)
+            what = f"can't be read ({unread})" if unread else "is no signature"
             raise _unwritable(
                 beside, f"it is there already and {what}; move it away first"
             ) from exc

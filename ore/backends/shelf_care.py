@@ -21,6 +21,7 @@ from ore.errors import BackendError, FileAccessError, ModelNotFoundError, OreErr
 from ore.files import reason
 from ore.files.folder import Folder
 from ore.files.neutral import one_line
+from ore.files.reached import why_unread
 from ore.files.signals import deferred_signals
 
 Told = Callable[[str, int, int], None]
@@ -182,8 +183,6 @@ def _manifest(shelf: Shelf, name: ModelName) -> Manifest | None:
     try:
         return shelf.manifest(name)
     except FileAccessError as exc:
-        why = exc.__cause__
-        is_systems = isinstance(why, OSError) and why.strerror == os.strerror(why.errno or 0)
-        if is_systems and not isinstance(why, FileNotFoundError):
+        if why_unread(exc):
             raise
     return None

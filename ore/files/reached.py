@@ -1,4 +1,4 @@
-"""Whether it can be told what is at a path."""
+"""Whether it can be told what is at a path, or in it."""
 
 from __future__ import annotations
 
@@ -18,3 +18,15 @@ def why_unknown(path: Path | str) -> str:
     except OSError as exc:
         return "" if exc.errno == errno.ENAMETOOLONG else reason(exc)
     return ""
+
+
+def why_unread(error: BaseException) -> str:
+    """Return why the system did not give what is in a file; "" where the file is none to be read.
+
+    Args:
+        error: What reading it raised, made of what the system said.
+    """
+    cause = error.__cause__
+    if not isinstance(cause, OSError) or cause.errno in (None, errno.ELOOP, errno.ENOENT):
+        return ""
+    return reason(cause) if cause.strerror == os.strerror(cause.errno) else ""
