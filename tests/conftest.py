@@ -8,6 +8,7 @@ import itertools
 import os
 import shutil
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -124,6 +125,13 @@ def tmp_path(tmp_path_factory) -> Path:
     folder = tmp_path_factory.getbasetemp() / f"t{next(_folders)}"
     folder.mkdir(mode=0o700)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _no_server_has_answered_yet():
+    """Forget which addresses have answered: a test's server may get the port of an earlier test's."""
+    if client := sys.modules.get("ore.backends.openai_client"):
+        client._heard.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.backends import failures, http, openai_client, refusals, registry_failures
+from ore.backends import failures, http, refusals, registry_failures
 from ore.backends.address import Host
 from ore.backends.model_names import parse_name
 from ore.backends.ollama_client import OllamaClient
@@ -467,8 +467,7 @@ def test_a_registry_s_redirect_that_can_not_be_read_leads_nowhere():
 
 
 @pytest.mark.parametrize("ask", ASK, ids=["ollama", "openai"])
-def test_where_nothing_comes_over_http_the_server_may_speak_https(ask, monkeypatch):
-    monkeypatch.setattr(openai_client, "_heard", set())  # another test's server had that port
+def test_where_nothing_comes_over_http_the_server_may_speak_https(ask):
     with one_answer(b"") as (server, _):
         said = said_of(ask, server.url)
     assert "broke off" in said and f"so try {server.url.replace('http', 'https')}" in said
