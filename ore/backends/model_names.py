@@ -30,7 +30,9 @@ _MOST_MODELS = 200_000
 
 
 class ModelName(NamedTuple):
-    """A whole name; ``str`` leaves out what is as usual, as ``llama3.2`` does.
+    """A whole name, its parts in the order of the folders that its model is kept in.
+
+    ``str`` leaves out what is as usual, as ``llama3.2`` does.
 
     Attributes:
         host: The registry that has the model, with its port if it has one (``registry.ollama.ai``).
@@ -53,14 +55,9 @@ class ModelName(NamedTuple):
             text = f"{self.host}/{text}"
         return text if self.tag.casefold() == DEFAULT_TAG else f"{text}:{self.tag}"
 
-    @property
-    def parts(self) -> tuple[str, str, str, str]:
-        """Its four parts, in the order of the folders that it is kept in."""
-        return self.host, self.namespace, self.model, self.tag
-
     def is_same(self, other: ModelName) -> bool:
         """Return whether both name one model: names differ in no more than upper and lower case."""
-        return [part.casefold() for part in self.parts] == [p.casefold() for p in other.parts]
+        return [part.casefold() for part in self] == [part.casefold() for part in other]
 
 
 def parse_name(text: str) -> ModelName:

@@ -53,9 +53,7 @@ class Shelf(NamedTuple):
         Raises:
             FileAccessError: The folder is there and can't be listed.
         """
-        return sorted(
-            self.every(PermissionError), key=lambda name: (str(name).casefold(), name.parts)
-        )
+        return sorted(self.every(PermissionError), key=lambda name: (str(name).casefold(), name))
 
     def is_empty(self) -> bool:
         """Return whether ``names`` would find none; raises what it raises."""
@@ -89,11 +87,11 @@ class Shelf(NamedTuple):
         if os.path.isfile(self.manifest_path(wanted)):
             return wanted
         same = (name for name in self.every() if name.is_same(wanted))
-        return min(same, key=lambda name: name.parts, default=None)
+        return min(same, default=None)
 
     def manifest_path(self, name: ModelName) -> Path:
         """Return where the manifest of a model is kept."""
-        return Path(self.root, MANIFESTS, *name.parts)
+        return Path(self.root, MANIFESTS, *name)
 
     def blob_path(self, layer: Layer) -> Path:
         """Return where a blob is kept; whether it is there, ``check_blob`` says."""
@@ -105,7 +103,7 @@ class Shelf(NamedTuple):
         Raises:
             FileAccessError: It is not there, can't be read, or is none.
         """
-        data = self._read(os.path.join(MANIFESTS, *name.parts), MANIFEST_BYTES, name)
+        data = self._read(os.path.join(MANIFESTS, *name), MANIFEST_BYTES, name)
         try:
             return parse_manifest(data)
         except ValueError as exc:

@@ -47,7 +47,7 @@ def put_model(root: Path, name: str, *models: bytes, config: Any = None, **layer
 
 
 def put_manifest(root: Path, name: str, data: bytes) -> Path:
-    path = root.joinpath("manifests", *parse_name(name).parts)
+    path = root.joinpath("manifests", *parse_name(name))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return path

@@ -22,7 +22,7 @@ from ore.errors import UsageError
 )
 def test_a_name_is_read_and_written_as_ollama_does(text, parts, shown):
     name = parse_name(text)
-    assert parts is None or name.parts == parts
+    assert parts is None or name == parts
     assert str(name) == (shown or text)
     assert parse_name(str(name)).is_same(name)
 
