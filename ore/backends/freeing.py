@@ -24,7 +24,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def named(shelf: Shelf, but: ModelName | None = None) -> set[str]:
-    """Return the digests of all that the models of a shelf name, but for one of them.
+    """Return the blobs' files that the models of a shelf name, but for one of them.
 
     Raises:
         FileAccessError: A manifest can't be read, so nobody knows what it names.
@@ -34,7 +34,7 @@ def named(shelf: Shelf, but: ModelName | None = None) -> set[str]:
         if name == but:
             continue
         try:
-            found.update(layer.digest for layer in shelf.manifest(name).all_layers())
+            found.update(layer.file for layer in shelf.manifest(name).all_layers())
         except FileAccessError:
             path = shelf.manifest_path(name)
             if os.path.lexists(path) or why_unknown(path):  # else it was just removed
@@ -67,10 +67,10 @@ def free(shelf: Shelf, gone: Manifest) -> int:
     freed = 0
     with suppress(FileNotFoundError), Folder(shelf.root / BLOBS) as blobs, ExitStack() as held:
         alone = []
-        for file in dict.fromkeys(shelf.blob_path(layer).name for layer in gone.all_layers()):
+        for file in dict.fromkeys(layer.file for layer in gone.all_layers()):
             if blobs.has(file) and _is_unused(blobs, file, held):
                 alone.append(file)
-        kept = {f"sha256-{digest.removeprefix('sha256:')}" for digest in named(shelf)}
+        kept = named(shelf)
         for file in alone:
             if file not in kept and blobs.has(file) and not stat.S_ISDIR(blobs.stat(file).st_mode):
                 freed += blobs.stat(file).st_size

@@ -43,6 +43,11 @@ class Layer(NamedTuple):
         """The digits of its SHA-256."""
         return self.digest.removeprefix("sha256:")
 
+    @property
+    def file(self) -> str:
+        """The name of its file in a shelf's folder of blobs."""
+        return f"sha256-{self.hexadecimal}"
+
 
 class Manifest(NamedTuple):
     """The blobs of a model, in their order; ``config`` is None where it has none."""

@@ -74,10 +74,10 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
             sweep(blobs)
             large = {layer.digest for layer in manifest.of_kind("model")}
             small = [layer for layer in manifest.needed() if layer.digest not in large]
-            check_room(shelf, name, _missing(shelf, small, blobs))
+            check_room(shelf, name, _missing(small, blobs))
             for layer in small:
                 with _alone(shelf, layer, blobs, progress):
-                    _fetch_small(registry, shelf, layer, blobs, progress)
+                    _fetch_small(registry, layer, blobs, progress)
             if why := shelf.refusal(name, manifest) or _unfit_parameters(shelf, name, manifest):
                 raise _refused(name, why)
             make_private(shelf.manifest_path(name).parent)  # some disks take no colon of a host
@@ -88,7 +88,7 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
             # They are there, unless somebody made room meanwhile; now nobody does.
             for _, layer in sorted({layer.digest: layer for layer in small}.items()):
                 held.enter_context(_alone(shelf, layer, blobs, progress))
-                _fetch_small(registry, shelf, layer, blobs, progress)
+                _fetch_small(registry, layer, blobs, progress)
             _place(shelf, name, data)
 
 
@@ -133,29 +133,26 @@ def _patiently(ask: Callable[[], bytes], progress: Progress) -> bytes:
             time.sleep(seconds)
 
 
-def _fetch_small(
-    registry: Registry, shelf: Shelf, layer: Layer, blobs: Folder, progress: Progress
-) -> None:
+def _fetch_small(registry: Registry, layer: Layer, blobs: Folder, progress: Progress) -> None:
     """Fetch a layer in one piece, unless it is there already; its lock is held."""
-    name = shelf.blob_path(layer).name
     if layer.size > _SMALL_BYTES:
         raise failures.protocol_error(
             registry.name.host, f"its {one_line(layer.kind)} layer has {layer.size:,} bytes"
         )
     with suppress(FileNotFoundError, UnfitFileError):
-        if _is(blobs.read(name, _SMALL_BYTES)[0], layer):
+        if _is(blobs.read(layer.file, _SMALL_BYTES)[0], layer):
             return
     data = _patiently(lambda: registry.small(layer), progress)
     if len(data) != layer.size:
         raise failures.wrong_size_error(registry.name.host, len(data), layer.size)
     if not _is(data, layer):
         raise failures.wrong_bytes_error(registry.name.host, layer.digest)
-    blobs.replace(name, f".{name}.tmp", [data], 0o600)
+    blobs.replace(layer.file, f".{layer.file}.tmp", [data], 0o600)
 
 
-def _missing(shelf: Shelf, small: list[Layer], blobs: Folder) -> int:
+def _missing(small: list[Layer], blobs: Folder) -> int:
     """Return how many bytes the small layers take that are not there."""
-    sizes = {shelf.blob_path(layer).name: min(layer.size, _SMALL_BYTES) for layer in small}
+    sizes = {layer.file: min(layer.size, _SMALL_BYTES) for layer in small}
     return sum(size for file, size in sizes.items() if not blobs.has(file))
 
 
@@ -167,7 +164,7 @@ def _fetch_weights(
     registry: Registry, on_shelf: OnShelf, layer: Layer, blobs: Folder, progress: Progress
 ) -> None:
     """Fetch the weights, in parts, unless they are there already."""
-    shelf, name = on_shelf.shelf, on_shelf.shelf.blob_path(layer).name
+    shelf, name = on_shelf.shelf, layer.file
     file, notes = f".{name}.part", f".{name}.notes"
     if _is_there(shelf, layer, blobs, progress):
         _require_gguf(shelf.blob_path(layer), on_shelf.name)
@@ -231,7 +228,7 @@ def _alone(
     shelf: Shelf, layer: Layer, blobs: Folder, progress: Progress
 ) -> Generator[None, None, None]:
     """Hold the lock of a blob; while another process fetches it, wait."""
-    name = shelf.blob_path(layer).name
+    name = layer.file
     for each in (name, f".{name}.part", f".{name}.notes", lock_name := f".{name}.lock"):
         _check_place(blobs, each, shelf)
     while (lock := try_lock(blobs, lock_name)) is None:

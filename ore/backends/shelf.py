@@ -95,7 +95,7 @@ class Shelf(NamedTuple):
 
     def blob_path(self, layer: Layer) -> Path:
         """Return where a blob is kept; whether it is there, ``check_blob`` says."""
-        return Path(self.root, BLOBS, f"sha256-{layer.hexadecimal}")
+        return Path(self.root, BLOBS, layer.file)
 
     def manifest(self, name: ModelName) -> Manifest:
         """Return the manifest of a model.
@@ -235,7 +235,7 @@ class Shelf(NamedTuple):
         return found
 
     def _read_blob(self, name: ModelName, layer: Layer, limit: int) -> bytes:
-        return self._read(f"{BLOBS}/sha256-{layer.hexadecimal}", limit, name)
+        return self._read(f"{BLOBS}/{layer.file}", limit, name)
 
     def _read(self, relative: str, limit: int, name: ModelName) -> bytes:
         path = self.root / relative
