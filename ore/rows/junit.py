@@ -98,7 +98,7 @@ def junit_report(path: str, name: str) -> Generator[Report, None, None]:
         OutputError: It can't be written; this is found out before anything is done, as far as it can.
             What else has ended the block is raised in its place, with it: see ``add_later``.
     """
-    check_report(path)
+    check_owned(path, _BEGIN, _WHAT)
     begun = time.time()
     spool = tempfile.SpooledTemporaryFile(max_size=_MOST_IN_MEMORY)
     report = Report(spool)
@@ -119,11 +119,6 @@ def junit_report(path: str, name: str) -> Generator[Report, None, None]:
     finally:
         with suppress(OSError):  # of a full disk, which was told
             spool.close()
-
-
-def check_report(path: str) -> None:
-    """Raise ``OutputError`` where a report can't be written to ``path``."""
-    check_owned(path, _BEGIN, _WHAT)
 
 
 def _write(path: str, name: str, begun: float, report: Report, spool: IO[bytes]) -> None:
