@@ -234,12 +234,11 @@ class _Rows:
         else:
             self._write(answers.as_json(outcome, key=self._options.key, parsed=self._parsed))
         for text in outcome.warnings:
-            console.warning(f"row {outcome.row.number} (line {outcome.row.line}): {text}")
+            console.warning(f"{outcome.row.shown}: {text}")
         if outcome.error is not None:
             console.error(answers.reason_of(outcome))
         elif why := not_expected(outcome, least):
-            where = f"row {outcome.row.number} (line {outcome.row.line})"
-            console.error(f"{where} is not what was expected: {why}")
+            console.error(f"{outcome.row.shown} is not what was expected: {why}")
         if self._run.signer is not None and outcome.artifact is not None and not outcome.is_new:
             self._unsigned += not os.path.lexists(signature_of(outcome.artifact))
         if self._report is not None:

@@ -48,7 +48,7 @@ def reason_of(outcome: Outcome) -> str:
     said = one_line(str(outcome.error))
     if len(said) > _LONGEST_REASON:
         said = f"{said[:_LONGEST_REASON]}…"
-    return f"row {outcome.row.number} (line {outcome.row.line}): {said}"
+    return f"{outcome.row.shown}: {said}"
 
 
 def as_csv(outcome: Outcome, columns: Mapping[str, None]) -> str:

@@ -64,6 +64,11 @@ class Row:
     problem: str | None = None
     expected: str | None = None
 
+    @property
+    def shown(self) -> str:
+        """What it is called in an error."""
+        return f"row {self.number} (line {self.line})"
+
 
 class _FromBeginning(io.RawIOBase):
     """A file that is read from its beginning, also while others read it: each at a place of its own."""
