@@ -59,7 +59,7 @@ def look_at(
     for row in table.rows():
         found.rows += 1
         if found.rows == 1 and is_fixed:
-            _require_columns(table, question.template, question.values, key)
+            _require_columns(table, question, key)
         if problem := _problem(row, question, key):
             found.add(row, problem)
             continue
@@ -67,7 +67,7 @@ def look_at(
             found.formulas += sum(map(begins_like_formula, row.values.values()))
         seen(row)
     if not found.rows and is_fixed:
-        _require_columns(table, question.template, question.values, key)
+        _require_columns(table, question, key)
     if found.bad:
         raise UsageError(_in_words(table, found))
     return found
@@ -103,15 +103,13 @@ def refuse_places(system_prompt: str, table: Table, question: Question) -> None:
         )
 
 
-def _require_columns(
-    table: Table, template: Template, values: Mapping[str, str], key: str | None
-) -> None:
-    there = [*table.columns, *values]
-    if twice := [name for name in values if name in table.columns]:
+def _require_columns(table: Table, question: Question, key: str | None) -> None:
+    there = [*table.columns, *question.values]
+    if twice := [name for name in question.values if name in table.columns]:
         raise UsageError(
             f"`values=` gives {quoted(twice)}, and so does {table.shown}: leave one out."
         )
-    if missing := template.missing(there):
+    if missing := question.template.missing(there):
         is_joined = table.format == "csv" and any(set(";\t") & set(each) for each in table.columns)
         commas = "; a CSV file has commas between its cells" if is_joined else ""
         raise UsageError(
