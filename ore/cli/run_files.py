@@ -21,8 +21,7 @@ from ore.errors import UsageError
 from ore.files import read_regular
 from ore.files.neutral import brief, one_line
 from ore.glass.planned import MOST_BYTES, Plan, is_plan, parse_plan
-from ore.rows.expectations import parse_expectation
-from ore.rows.given import Given, expected, fill
+from ore.rows.given import Given, expected, fill, of_plan
 from ore.rows.judge import require
 from ore.rows.run_file import STDIN, RunFile, parse_run_file
 
@@ -151,10 +150,7 @@ def _planned(options: Options, plan: Plan, path: str) -> tuple[Options, Given]:
     shaped = {name: changed[name] for name in ("choose", "schema", "think") if name in changed}
     _check_pairs(options.replace(run_file=None, prompt="", **shaped), shown)
     changed["option"] = (*_left(asked.own, options), *options.option)
-    merged = options.replace(**changed)
-    expectation = parse_expectation(plan.expect, shown) if plan.expect else None
-    given = Given(path, plan.sha256, turn.prompt, turn.prompt, {}, expectation, turn, True)
-    return merged, given
+    return options.replace(**changed), of_plan(plan, path)
 
 
 def _left(recorded: Mapping[str, Any], options: Options) -> list[str]:

@@ -23,8 +23,7 @@ from ore.glass.personas import load_persona, read_system_prompt
 from ore.glass.planned import MOST_BYTES, Plan, is_plan, parse_plan
 from ore.glass.recording import record
 from ore.reasoner import Reasoner
-from ore.rows.expectations import parse_expectation
-from ore.rows.given import Given, expected, fill
+from ore.rows.given import Given, expected, fill, of_plan
 from ore.rows.run_file import RunFile, parse_run_file
 from ore.skills import build_skill_registry, find_skill, skill_text
 from ore.tools.named_files import read_files
@@ -153,11 +152,11 @@ def _system_prompt(file: RunFile) -> str | None:
 
 def _planned(plan: Plan, path: str, full: bool, *, has_reasoner: bool) -> _Turn:
     """Return the turn of a plan, as it was planned."""
-    shown, turn = one_line(path), plan.turn
+    turn = plan.turn
     chosen = os.environ.get("ORE_BACKEND") or None
     if not (has_reasoner or chosen or plan.backend in ON_THIS_MACHINE):
         raise UsageError(
-            f"{shown} was planned for the model {brief(plan.model_id)} of the backend "
+            f"{one_line(path)} was planned for the model {brief(plan.model_id)} of the backend "
             f"{brief(plan.backend)}: say what answers with `reasoner=`."
         )
     asked = plan.asked()
@@ -168,9 +167,8 @@ def _planned(plan: Plan, path: str, full: bool, *, has_reasoner: bool) -> _Turn:
         choices=None if asked.choices is None else read_choices("\n".join(asked.choices)),
         rendered=full,
     )
-    expectation = parse_expectation(plan.expect, shown) if plan.expect else None
     return _Turn(
-        Given(path, plan.sha256, turn.prompt, turn.prompt, {}, expectation, turn),
+        of_plan(plan, path),
         settings,
         plan.model_id,
         None if chosen else plan.backend,

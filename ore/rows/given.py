@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ore.artifact.canonical import text_digest
 from ore.errors import UsageError
-from ore.glass.planned import Planned
+from ore.files.neutral import one_line
+from ore.glass.planned import Plan, Planned
 from ore.reasoner import Reasoner
 from ore.rows.expectations import Expectation, parse_expectation
 from ore.rows.judge import JudgingReasoner
@@ -94,6 +95,19 @@ def expected(file: RunFile, *, chooses: bool) -> Expectation | None:
             f"The expectation in {file.shown} is a choice, and nothing is to be chosen: {way}."
         )
     return parse_expectation(file.expect, file.shown) if file.expect else None
+
+
+def of_plan(plan: Plan, path: str) -> Given:
+    """Return what the plan at ``path`` gives: its turn, as it was planned.
+
+    Raises:
+        UsageError: The answer can't be judged by what is expected of it.
+    """
+    prompt = plan.turn.prompt
+    found = Given(path, plan.sha256, prompt, typed=prompt, planned=plan.turn, says_system=True)
+    if not plan.expect:
+        return found
+    return replace(found, expectation=parse_expectation(plan.expect, one_line(path)))
 
 
 def fill(
