@@ -56,6 +56,7 @@ MISPLACED = (
 
 WHOLE = "a whole number above 0"
 SECONDS = "a number of seconds above 0"
+SHARE = "a number from 0 to 1"
 SHELLS = ("bash", "zsh", "fish")
 
 TOPICS = {
@@ -146,7 +147,7 @@ FLAGS: dict[str, tuple[Flag, ...]] = {
             "--min-confidence FLOAT",
             "how likely the word of --choose must be; if it is less, the exit code is 3",
             kind=float,
-            allowed="a number from 0 to 1",
+            allowed=SHARE,
         ),
         Flag("-n, --no-stdin", "do not read stdin, as in a loop over lines of a file"),
         Flag("--image PATH", "an image (PNG, JPEG, WebP) for the prompt", daily=True, repeats=True),
@@ -173,7 +174,7 @@ FLAGS: dict[str, tuple[Flag, ...]] = {
             "--route-threshold FLOAT",
             "the confidence that a route needs, 0 to 1; default: 0.5",
             kind=float,
-            allowed="a number from 0 to 1",
+            allowed=SHARE,
         ),
     ),
     "sessions": (

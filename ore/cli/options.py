@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import chain
 from typing import Any, NoReturn
 
 from ore.backends import split_pin
-from ore.cli.flags import LAST, MISPLACED
+from ore.cli.flags import LAST, MISPLACED, SECONDS, SHARE, WHOLE
 from ore.cli.rules import (
     ARTIFACT_PATHS,
     ARTIFACT_VERBS,
@@ -238,22 +238,10 @@ class Options:
         split_pin(self.model or "")
         if self.prompt is not None and not self.prompt.strip():
             raise UsageError("The prompt is blank: say what to ask.")
-        for flag, seconds in (("--timeout", self.timeout), ("--deadline", self.deadline)):
-            if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
-                raise UsageError(f"{flag} must be a number of seconds above 0, not {seconds}.")
-        for flag, count, most in (
-            ("--jobs", self.jobs, MOST_JOBS),
-            ("--max-failures", self.max_failures, math.inf),
-        ):
-            if count is not None and not 1 <= count <= most:
-                at_most = f"from 1 to {most}" if most < math.inf else "above 0"
-                raise UsageError(f"{flag} must be a whole number {at_most}, not {count}.")
-        for flag, share in (
-            ("--route-threshold", self.route_threshold),
-            ("--min-confidence", self.min_confidence),
-        ):
-            if share is not None and not (math.isfinite(share) and 0 <= share <= 1):
-                raise UsageError(f"{flag} must be a number from 0 to 1, not {share}.")
+        for name, (is_allowed, allowed) in _ALLOWED.items():
+            value = getattr(self, name)
+            if value is not None and not is_allowed(value):
+                raise UsageError(f"{_written(name)} must be {allowed}, not {value}.")
 
     def check_pairs(self) -> None:
         """Raise ``UsageError`` where flags were given that don't go together."""
@@ -270,6 +258,18 @@ class Options:
 
 
 FIELDS = tuple(Options.__annotations__)
+
+_SECONDS = (lambda value: 0 < value < math.inf, SECONDS)
+_SHARE = (lambda value: 0 <= value <= 1, SHARE)
+_ALLOWED: dict[str, tuple[Callable[[float], bool], str]] = {
+    "timeout": _SECONDS,
+    "deadline": _SECONDS,
+    "jobs": (lambda value: 1 <= value <= MOST_JOBS, f"a whole number from 1 to {MOST_JOBS}"),
+    "max_failures": (lambda value: value >= 1, WHOLE),
+    "route_threshold": _SHARE,
+    "min_confidence": _SHARE,
+}
+"""Which numbers a field can be, and how that is said."""
 
 
 def _written(field: str) -> str:
