@@ -64,6 +64,7 @@ class Facts:
         at: When they were answered, in Unix seconds.
         sums: Tokens, seconds, and how many runs are this or that.
         asked: The answers of each question that was asked in the same way.
+        prompts: A hash of each prompt.
     """
 
     runs: int = 0
@@ -72,12 +73,14 @@ class Facts:
     at: list[float] = field(default_factory=list)
     sums: Counter[str] = field(default_factory=Counter)
     asked: dict[str, Counter[str]] = field(default_factory=dict)
+    prompts: set[str] = field(default_factory=set)
     checked: list[Checked] = field(default_factory=list)
 
     def add(self, run: _Run) -> None:
         """Take in a run."""
         self.runs += 1
         self.at.append(run.at)
+        self.prompts.add(run.prompt)
         self.sums.update(run.sums)
         self.asked.setdefault(run.asked, Counter())[run.answer] += 1
         for name, values in run.said.items():
@@ -97,6 +100,7 @@ class _Run:
     sums: Mapping[str, float]
     asked: str
     answer: str
+    prompt: str
 
 
 def gather(
@@ -203,6 +207,7 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
             else artifact.execution_id
         ),
         text_digest(artifact.output.content),
+        text_digest(artifact.input.prompt),
     )
 
 

@@ -134,7 +134,8 @@ def _in_line(place: str, facts: Facts, in_cell: bool) -> str:
         words = " ".join(_word(word, value, in_cell) for word in value.words)
         parts.append(words if count == facts.runs else f"{words} ({_runs(count)})")
     left = len(known) - len(parts)
-    parts += [f"and {left:,} more values"] if left > 0 or facts.more[place] else []
+    over = "over " if facts.more[place] else ""  # of what is not kept, the runs alone are counted
+    parts += [f"and {over}{left:,} more values"] if left > 0 else []
     return "; ".join(parts) or "none"
 
 
@@ -158,7 +159,7 @@ def _dates(facts: Facts) -> str:
 
 
 def _prompts(facts: Facts) -> str:
-    count = len(facts.values["prompt"]) + facts.more["prompt"]
+    count = len(facts.prompts)
     return "1 prompt" if count == 1 else f"{count:,} different prompts"
 
 

@@ -15,6 +15,7 @@ from ore.report import form_facts
 from ore.report.form_facts import gather
 from ore.report.form_values import MOST_VALUES
 from ore.report.forms import _COUNTED, NAMES, filled, load
+from tests.support import reported
 from tests.support.keys import allow, make_key, needs_ssh_keygen
 from tests.support.runs import record
 
@@ -439,7 +440,7 @@ def test_of_one_run_no_more_values_are_looked_at_than_are_shown(run, monkeypatch
     assert max(looked_at.values()) < 4 * MOST_VALUES
     for name in ("options", "own_tools", "inputs"):
         assert len(facts.values[name]) == MOST_VALUES and facts.more[name] == 1
-    assert "; and 180 more values" in filled("methods", facts)
+    assert "; and over 180 more values" in filled("methods", facts)
 
 
 @pytest.mark.slow
@@ -454,6 +455,18 @@ def test_many_values_are_counted_and_not_all_shown(run, folder):
     assert f"And others in {MOST_VALUES + 5 + 1 - 20} runs, each in its artifact." in page
     assert page.count("Question") == 20
     assert f"{MOST_VALUES + 6} different prompts" in fill("methods", folder)
+
+
+@pytest.mark.slow
+def test_prompts_are_counted_once_for_all_runs_however_many_there_are(tmp_path):
+    made = [reported.run(n, prompt=f"Question {n % 210}?") for n in range(420)]
+    page = fill("methods", reported.write(tmp_path / "runs", *made))
+    assert "420 runs" in page and " 210 different prompts." in page
+
+
+def test_long_prompts_that_differ_at_their_ends_are_different_ones(tmp_path):
+    made = [reported.run(n, prompt=f"{'x' * 20_000} What is {n}?") for n in range(2)]
+    assert "2 different prompts" in fill("methods", reported.write(tmp_path / "runs", *made))
 
 
 def test_a_long_text_is_cut_and_that_is_said(run):
