@@ -127,11 +127,8 @@ def _rerun(
 
 def _options_given(options: Options) -> set[str]:
     """Return the names of the options that the flags set for this turn, as artifacts name them."""
-    given = {pair.partition("=")[0].strip() for pair in options.option}
-    given |= {"think"} if options.think else set()
-    given |= {"format"} if options.schema else set()
-    given |= {"choices"} if options.choose else set()
-    return given
+    flags = {"think": options.think, "format": options.schema, "choices": options.choose}
+    return options.options_set | {name for name, value in flags.items() if value}
 
 
 def _require_whole(data: bytes, source: str) -> None:

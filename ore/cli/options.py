@@ -186,6 +186,11 @@ class Options:
         return next((flag for flag in SYSTEM_FLAGS if flag in self.given), None)
 
     @property
+    def options_set(self) -> set[str]:
+        """The names of the model's options that flags set."""
+        return {pair.partition("=")[0] for pair in self.option}
+
+    @property
     def has_own_system(self) -> bool:
         """Whether the system prompt is no persona's: a text of the user's own, or none."""
         return self.no_system or self.system is not None

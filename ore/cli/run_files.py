@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -75,8 +75,7 @@ def with_file(options: Options, file: RunFile) -> Options:
     if options.system_flag is None:
         changed |= {"persona": file.persona, "no_system": file.system == ""}
         changed["system"] = file.system or None
-    set_here = {pair.partition("=")[0] for pair in options.option}
-    kept = [pair for pair in file.options if pair.partition("=")[0] not in set_here]
+    kept = [pair for pair in file.options if pair.partition("=")[0] not in options.options_set]
     changed |= {"option": (*kept, *options.option), "file": (*file.files, *options.file)}
     merged = options.replace(**changed, prompt="")
     _check_pairs(merged, file.shown)
@@ -149,11 +148,6 @@ def _planned(options: Options, plan: Plan, path: str) -> tuple[Options, Given]:
         changed["schema"] = json.dumps(asked.schema)
     shaped = {name: changed[name] for name in ("choose", "schema", "think") if name in changed}
     _check_pairs(options.replace(run_file=None, prompt="", **shaped), shown)
-    changed["option"] = (*_left(asked.own, options), *options.option)
+    left = {name: value for name, value in asked.own.items() if name not in options.options_set}
+    changed["option"] = (*as_pairs(left), *options.option)
     return options.replace(**changed), of_plan(plan, path)
-
-
-def _left(recorded: Mapping[str, Any], options: Options) -> list[str]:
-    """Return the model's options of a plan that no flag sets."""
-    set_here = {pair.partition("=")[0] for pair in options.option}
-    return as_pairs({key: value for key, value in recorded.items() if key not in set_here})
