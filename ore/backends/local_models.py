@@ -260,10 +260,7 @@ def default(there: Sequence[str] | None = None) -> str | None:
     with remembered.of_many(weights.models_folder()):
         for name in (*preferred_of(there), *pinned, *there):
             with suppress(OreError):
-                found = _located(name, files)
-                if not gguf.why_silent(gguf.read_head(found.path)):
-                    if name not in weights.PINNED:
-                        check_unmended(found)
+                if not gguf.why_silent(gguf.read_head(find(name, files).path)):
                     return name
     return None
 
