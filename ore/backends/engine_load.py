@@ -89,8 +89,9 @@ class EngineProcess:
         head = gguf.read_head(path)
         self.longest: int = longest_window(path, head)
         window = min(window, self.longest)
-        _check_answers(path, head)
-        size = sum(os.stat(part).st_size for part in gguf.parts_of(path))
+        if why := gguf.why_silent(head):
+            raise CapabilityError(f"{path} {why}: use another model.")
+        size = gguf.size_of(path)
         self._path, self._has_given_template = path, bool(template)
         self.memory: int = memory_limit(head, window * slots, size)
         self._child: subprocess.Popen[bytes] | None = None
@@ -311,9 +312,3 @@ def _check_engine() -> str:
             f"The embedded engine needs {needed}, which this processor lacks: use Ollama."
         )
     return packages
-
-
-def _check_answers(path: Path, head: dict[str, Any]) -> None:
-    """Refuse what writes no text, as a model that turns it into numbers."""
-    if why := gguf.why_silent(head):
-        raise CapabilityError(f"{path} {why}: use another model.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ def check_fits(model: LocalModel, window: int, slots: int) -> None:
     if free is None:
         return
     head = gguf.read_head(model.path)
-    size = sum(os.stat(part).st_size for part in gguf.parts_of(model.path))
+    size = gguf.size_of(model.path)
     window = min(window, gguf.window_of(head) or window)
     needed = needed_bytes(head, size, window * slots)
     if needed <= free:

@@ -138,6 +138,11 @@ def parts_of(path: Path) -> list[Path]:
     return paths
 
 
+def size_of(path: Path) -> int:
+    """Return how many bytes a model has, with all its parts; raises what ``parts_of`` does, and ``OSError``."""
+    return sum(part.stat().st_size for part in parts_of(path))
+
+
 def read_head(path: Path) -> dict[str, Any]:
     """Return the keys that stand before a model's list of tokens, with their values.
 
@@ -247,7 +252,7 @@ def described(name: str, path: Path) -> Model:
     """Return what the first file of the model ``name``, at ``path``, says of it, and its size."""
     try:
         head = read_head(path)
-        size = sum(part.stat().st_size for part in parts_of(path))
+        size = size_of(path)
     except (OSError, OreError):
         return Model(name)
     why = "" if embeds(head) else why_silent(head)
