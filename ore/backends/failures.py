@@ -241,12 +241,12 @@ def check_abilities(host: Host, model: str, able: object, wanted: Mapping[str, o
 
 def ability_error(host: Host, model: str, ability: str) -> CapabilityError:
     """The server says of ``model`` that it lacks ``"thinking"`` or ``"vision"``."""
-    what, way = {
-        "thinking": ("think first", "leave `think=` out, or say `think=False`"),
-        "vision": ("look at images", "leave `images=` out"),
+    what, way, setting = {
+        "thinking": ("think first", "leave `think=` out, or say `think=False`", "think"),
+        "vision": ("look at images", "leave `images=` out", ""),
     }[ability]
     sentence = f"The model '{shorten(model)}' at {host} can't {what}: {way}, or use another one."
-    return CapabilityError(sentence, host=host.url, setting={"thinking": "think"}.get(ability, ""))
+    return CapabilityError(sentence, host=host.url, setting=setting)
 
 
 def without(key: str | None, error: OreError, behind: BaseException | None = None) -> OreError:
