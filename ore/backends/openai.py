@@ -222,9 +222,13 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
             if text := answer.end():
                 yield text
         except (BackendError, TooLarge) as exc:
-            where, names = (self.host, self.model_id, OPENAI), lambda: self._names(deadline)
             raise failures.explained(
-                exc, *where, names=names, partial=answer.text
+                exc,
+                self.host,
+                self.model_id,
+                OPENAI,
+                names=lambda: [entry["id"] for entry in self._listed(deadline)],
+                partial=answer.text,
             ) from exc.__cause__
         finally:
             call.close()
@@ -306,10 +310,6 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
         takes = about.get("input_modalities") if isinstance(about, dict) else None
         if isinstance(takes, list) and "image" not in takes:
             raise failures.ability_error(self.host, self.model_id, "vision")
-
-    def _names(self, deadline: Deadline) -> list[str]:
-        """Return the names of the models there are."""
-        return [entry["id"] for entry in self._listed(deadline)]
 
     def _listed(self, deadline: Deadline) -> list[dict[str, Any]]:
         """Return what the server says of its models; nothing where it does not say so in time."""

@@ -50,6 +50,9 @@ class Call:
     ``timeout`` is the longest silence to accept, in seconds, ``deadline`` when all of it must be
     over; with ``strict``, a prompt that does not fit the window is a check that did not hold.
 
+    Attributes:
+        status: The HTTP status of the answer; 0 before there is one.
+
     Raises:
         ExtraNotInstalledError: The package is missing.
         BackendError: There can be no client for this host.
@@ -68,7 +71,8 @@ class Call:
         self.deadline = deadline or Deadline(None)
         self._strict = strict
         self._model, self._sent, self._begun, self._problem = "", False, False, ""
-        self._status, self._body, self._login, self._is_list = 0, b"", "", False
+        self.status: int = 0
+        self._body, self._login, self._is_list = b"", "", False
         self._unread, self._longest = 0, LINE_LIMIT
         self._stream: Any = None
         self._openai, self._httpx = _packages()
@@ -89,7 +93,7 @@ class Call:
             answered: Any = self._client.get("/models", cast_to=object)
             if isinstance(
                 answered, str
-            ):  # its head does not call it JSON, as nginx's for a fixed text
+            ):  # not called JSON in its head, as nginx's for a fixed text
                 answered = server_words.loads(self._body)
             data = answered if isinstance(answered, list) else answered["data"] or []  # Ollama's
             named = [e for e in model_names.checked_models(data) if isinstance(e.get("id"), str)]
@@ -146,11 +150,6 @@ class Call:
         """Return the address of what is not below ``/v1``."""
         return self._host.url.rstrip("/").removesuffix("/v1") + path
 
-    @property
-    def status(self) -> int:
-        """The HTTP status of the answer; 0 before there is one."""
-        return self._status
-
     def close(self) -> None:
         """Close the connection. May be called twice."""
         if self._stream is not None:
@@ -203,23 +202,23 @@ class Call:
 
     def _after(self, response: httpx2.Response) -> None:
         """Runs when the status and the headers are there, before the body is read."""
-        self._status = response.status_code
+        self.status = response.status_code
         _heard.add(self._host.url)
         self._login = response.headers.get("www-authenticate", "")
         kind = text_without_key(response.headers.get("content-type", ""), self._key).lower()
         if response.headers.get("content-encoding", "").lower() not in ("", "identity", "none"):
             self._problem = "its answer is compressed, though that was not asked for"
-        elif self._status < 300 and self._model and "event-stream" not in kind:
+        elif self.status < 300 and self._model and "event-stream" not in kind:
             self._problem = f"its answer is {kind or 'of an unknown kind'}, not a stream of events"
         stream = cast("httpx2.SyncByteStream", response.stream)  # the client is not asynchronous
         if self._problem:
             self._body = first_bytes(stream) if "json" in kind else b""  # it may say what is wrong
             raise ValueError(self._problem)
-        if self._status < 300 and self._model:
+        if self.status < 300 and self._model:
             response.stream = self._bounded(stream)
             return
         with closing(stream):
-            body = (whole_body if self._status < 300 else first_bytes)(stream)
+            body = (whole_body if self.status < 300 else first_bytes)(stream)
         leads = response.has_redirect_location and response.headers.pop("location").encode()
         self._body = without_key(leads or body, self._key)
         mended = self._body.decode("utf-8", "replace").encode("utf-8")
@@ -252,8 +251,8 @@ class Call:
             return failures.too_large_error(host, cause.what, cause.limit, is_list=self._is_list)
         if not self._sent:
             return UsageError(f"The request to the model can't be made: {in_words(error)}.")
-        if self._status >= 300:
-            about = (host, self._model, self._status, self._body)
+        if self.status >= 300:
+            about = (host, self._model, self.status, self._body)
             return refusals.openai_status_error(
                 *about, has_key=self._key is not None, login=self._login, strict=self._strict
             )
@@ -262,13 +261,13 @@ class Call:
         if isinstance(cause, httpx.TimeoutException):
             return failures.silence_error(host, self._timeout)
         unreached, why = (httpx.ConnectError, httpx.ProxyError, ConnectionError), in_words(cause)
-        if not self._status and (isinstance(cause, unreached) or failures.REFUSED.search(why)):
+        if not self.status and (isinstance(cause, unreached) or failures.REFUSED.search(why)):
             return failures.unreachable_error(host, why, OPENAI)
         if isinstance(cause, httpx.RemoteProtocolError) and not failures.CUT.search(why):
             return failures.protocol_error(host, why, OPENAI)
         if isinstance(cause, (httpx.TransportError, OSError)):
             return failures.broken_off_error(host, why, is_begun=host.url in _heard)
-        if isinstance(error, openai.APIError) and self._status:
+        if isinstance(error, openai.APIError) and self.status:
             return self._reported(server_words.openai_words(error.body) or str(error))
         return failures.protocol_error(host, in_words(error), BEGUN if self._begun else OPENAI)
 
