@@ -108,7 +108,9 @@ def require_whole(package: str) -> None:
 
     Python waits without end for a package that another thread was importing, or a part that it shares.
     """
-    if package in _NEVER_DONE or _NEVER_DONE and package not in sys.modules:
+    spec = getattr(sys.modules.get(package), "__spec__", None)
+    is_whole = package in sys.modules and not getattr(spec, "_initializing", False)
+    if package in _NEVER_DONE or _NEVER_DONE and not is_whole:
         raise BackendError(
             f"The package '{package}' can't be loaded: this process was forked while another thread of its "
             f"parent loaded '{min(_NEVER_DONE)}'. Fork before the first turn, or after it."

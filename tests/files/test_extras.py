@@ -395,7 +395,8 @@ sys.end.wait(20)
 def test_a_child_that_was_forked_in_an_import_says_so_and_does_not_wait(tmp_path, monkeypatch):
     """The thread that imports is not in the child, where Python would wait for it without end."""
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "ore_slow.py").write_text(SLOW, encoding="utf-8")
+    (tmp_path / "ore_slow.py").write_text("import ore_part", encoding="utf-8")
+    (tmp_path / "ore_part.py").write_text(SLOW, encoding="utf-8")
     begun, end = threading.Event(), threading.Event()
     monkeypatch.setattr(sys, "begun", begun, raising=False)
     monkeypatch.setattr(sys, "end", end, raising=False)
@@ -404,9 +405,15 @@ def test_a_child_that_was_forked_in_an_import_says_so_and_does_not_wait(tmp_path
         with importing("ore_slow", "{} is missing: "):
             import ore_slow  # noqa: F401
 
+    def load_part() -> None:
+        with importing("ore_part", "{} is missing: "):
+            import ore_part  # noqa: F401
+
     def try_it() -> str:
         faulthandler.dump_traceback_later(5, exit=True)  # a signal would wait, too
         require_whole("json")  # what was loaded before is used on
+        with pytest.raises(BackendError):
+            load_part()  # as httpx, which ollama imports
         with pytest.raises(BackendError) as caught:
             load()
         faulthandler.cancel_dump_traceback_later()
@@ -421,6 +428,7 @@ def test_a_child_that_was_forked_in_an_import_says_so_and_does_not_wait(tmp_path
         end.set()
         thread.join()
         sys.modules.pop("ore_slow", None)
+        sys.modules.pop("ore_part", None)
     assert ended.signal == 0
     assert str(ended.value).endswith("Fork before the first turn, or after it.")
     assert in_child(lambda: require_whole("ore_slow")).value is None  # it is done by now
