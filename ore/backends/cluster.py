@@ -16,7 +16,7 @@ from typing import Any
 from ore import __version__, errors
 from ore.backends import Backend, Progress
 from ore.backends.cluster_link import ClusterLink, LostCall, Patience, refuse_no_address, until
-from ore.backends.cluster_worker import Where
+from ore.backends.cluster_worker import KNOWN, Where, kind_of, why_unusable
 from ore.backends.http import Deadline, shorten
 from ore.backends.settings import Settings
 from ore.backends.turn_errors import NothingAnswersError
@@ -32,12 +32,13 @@ CONNECT_SECONDS = 15.0
 """How long the scheduler may take to be there, all of it; Dask itself does not bound the handshake."""
 ABOUT_SECONDS = 300.0
 """How long the workers may take to say what they are: at first, each may hash its model."""
+_NOW_SECONDS = 5.0
+"""How long they may take to say it once more."""
 MOST_AT_ONCE = 256
 """The most turns that are under way, however many threads the workers say they have."""
 _LONGEST = 1000  # characters of what a worker says, a sentence of ORE's there
 _MOST_TOLD = 20  # warnings of one turn, and workers that are not used
 _YEAR_10000 = 253_402_300_800  # in Unix seconds: no date has more digits
-_KNOWN = ("server_version", "model_digest")
 _LAYERS = ("user", "ore", "model", "server", "facts")  # of what was in force
 _LOCAL = ("on_thinking", "on_warning", "at_once")
 
@@ -99,9 +100,16 @@ class ClusterBackend(Backend):
         )
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
-        """Return what the workers, which are alike, say of themselves and of the model."""
+        """Return what the workers say of themselves and of the model; where one has another by now, of that."""
         told = next(iter(self._told.values()))
-        return {name: told.get(name) for name in _KNOWN}
+        known = {name: told.get(name) for name in KNOWN}
+        with suppress(LostCall, OutOfTime):
+            now = self._link.ask("about", self._where, model_id, look=until(_NOW_SECONDS))
+            said = [now.get(each) for each in self._told]
+            digests = {each.get("model_digest") for each in said if why_unusable(each) is None}
+            for other in digests - {known["model_digest"], None}:
+                known["model_digest"] = other
+        return known
 
     def in_force(self, model_id: str, settings: Settings) -> dict[str, Any]:
         """Return what a worker says was in force."""
@@ -186,12 +194,12 @@ class ClusterBackend(Backend):
             raise BackendError(
                 f"The scheduler {self.host} has no workers: start some, and try again."
             )
-        alike = Counter(_kind(each) for each in answers.values() if _problem(each) is None)
+        alike = Counter(kind_of(each) for each in answers.values() if why_unusable(each) is None)
         usual = alike.most_common(1)[0][0] if alike else None
         used, unused = {}, 0
         for worker, told in sorted(answers.items()):
-            why = _problem(told)
-            if why is None and _kind(told) != usual:
+            why = why_unusable(told)
+            if why is None and kind_of(told) != usual:
                 why = "its model has another digest than the others', or its Python differs"
             if why is None:
                 used[worker] = told
@@ -272,25 +280,6 @@ def _plain(settings: Settings) -> dict[str, Any]:
         for each in fields(Settings)
         if each.name not in _LOCAL and (value := getattr(settings, each.name)) is not None
     }
-
-
-def _kind(told: dict[str, Any]) -> tuple[Any, ...]:
-    """Return what must be the same on all workers."""
-    minor = str(told.get("python")).rpartition(".")[0]
-    return told.get("backend"), told.get("model"), told.get("model_digest"), minor
-
-
-def _problem(told: Any) -> str | None:
-    if not isinstance(told, dict):
-        return f"it can't say what it is ({told}): install ORE {__version__} there"
-    if told.get("ore") != __version__:
-        return f"it has ORE {told.get('ore')}, and this is {__version__}"
-    if told.get("problem"):
-        return str(told["problem"])
-    names, texts = told.get("models"), [told.get(key) for key in ("backend", "model", *_KNOWN)]
-    is_right = isinstance(names, list) and all(isinstance(each, str) for each in names)
-    is_right = is_right and all(each is None or isinstance(each, str) for each in texts)
-    return None if is_right else "what it says of itself can't be read"
 
 
 def _raised(name: str, said: str) -> OreError:

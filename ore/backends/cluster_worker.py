@@ -17,6 +17,8 @@ from ore.types import Message
 
 Where = tuple[str | None, str | None]
 """The backend and the host that were named; a worker's own environment says what was not."""
+KNOWN = ("server_version", "model_digest")
+"""What it says of its server and of the model."""
 
 
 def about(where: Where, model: str | None) -> dict[str, Any]:
@@ -38,6 +40,26 @@ def about(where: Where, model: str | None) -> dict[str, Any]:
     except OreError as exc:
         found["problem"] = str(exc)
     return found
+
+
+def kind_of(told: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what must be the same on all workers."""
+    minor = str(told.get("python")).rpartition(".")[0]
+    return told.get("backend"), told.get("model"), told.get("model_digest"), minor
+
+
+def why_unusable(told: Any) -> str | None:
+    """Return why a worker that says this of itself can't be used; None where it can."""
+    if not isinstance(told, dict):
+        return f"it can't say what it is ({told}): install ORE {__version__} there"
+    if told.get("ore") != __version__:
+        return f"it has ORE {told.get('ore')}, and this is {__version__}"
+    if told.get("problem"):
+        return str(told["problem"])
+    names, texts = told.get("models"), [told.get(key) for key in ("backend", "model", *KNOWN)]
+    is_right = isinstance(names, list) and all(isinstance(each, str) for each in names)
+    is_right = is_right and all(each is None or isinstance(each, str) for each in texts)
+    return None if is_right else "what it says of itself can't be read"
 
 
 def in_force(where: Where, model: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -266,9 +266,12 @@ class _Rows:
             return
         now = known_of(run.backend, self._made.settings, run.model_id).get("model_digest")
         if now not in (None, before):
+            again = "Run it again: all rows are asked of the other one."
+            if self._options.scheduler is not None:  # some workers may still have the one before
+                again = "Give all workers one model, and run it again with another folder."
             self._console.warning(
                 f"{run.model_id} became another model in this run: it may have answered rows whose "
-                f"artifacts name the one before. Run it again: all rows are asked of the other one."
+                f"artifacts name the one before. {again}"
             )
 
     def _end(self) -> None:

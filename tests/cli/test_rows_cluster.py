@@ -152,6 +152,24 @@ def test_a_worker_that_differs_is_named_and_not_used(tmp_path):
     assert len(fake.chats) == COUNT and not lacking.chats
 
 
+def test_a_worker_whose_model_becomes_another_one_in_a_run_is_told(tmp_path):
+    with FakeOllama() as fake, FakeOllama() as other:
+
+        def swapped(_):
+            other.ollama.copies["llama3.2:latest"] = "mistral:latest"
+            return "Paris."
+
+        said = b"llama3.2 became another model in this run"
+        with cluster(tmp_path, fake.url, other.url) as (address, _):
+            wait_for_workers(address, 2)
+            out, err = rows(tmp_path, address).communicate(timeout=120)
+            assert out.count(b"\n") == COUNT and said not in err
+            shutil.rmtree(tmp_path / "out")
+            other.ollama.reply = swapped
+            out, err = rows(tmp_path, address).communicate(timeout=120)
+        assert out.count(b"\n") == COUNT and said in err and len(other.chats) > 1
+
+
 @pytest.mark.parametrize(
     "address, code, said",
     [
