@@ -6,6 +6,7 @@ there and holds was asked before; another prompt, model or option has another na
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -133,9 +134,8 @@ class RowFolder:
             if isinstance(exc.__cause__, (FileNotFoundError, NotADirectoryError)):
                 return None
             cause = exc if os.path.lexists(path) else exc.__cause__  # of its folder: a run stops
-            raise ArtifactError(
-                f"{one_line(str(exc))} Move it away, or name another folder with `folder=`."
-            ) from cause
+            step = _step(str(exc), "Move it away, or name another folder with `folder=`.")
+            raise ArtifactError(f"{one_line(str(exc))} {step}") from cause
         found = check(data, str(path))
         artifact = found.artifact
         if found.state != HOLDS or artifact is None:
@@ -175,7 +175,12 @@ class RowFolder:
         return max(found - own, 0)
 
     def _unwritable(self, path: Path, why: str) -> ArtifactError:
-        return ArtifactError(
-            f"Artifacts can't be written to {one_line(str(path))}: {why}. Name another folder with "
-            f"`folder=`."
-        )
+        step = _step(why, "Name another folder with `folder=`.")
+        return ArtifactError(f"Artifacts can't be written to {one_line(str(path))}: {why}. {step}")
+
+
+def _step(why: str, usual: str) -> str:
+    """Return what to do about a file: ``usual``, unless any other would fail in the same way."""
+    if os.strerror(errno.EMFILE).lower() in why.lower():  # or none more in the whole system
+        return "Take fewer turns at once, or raise the limit (ulimit -n)."
+    return usual
