@@ -552,7 +552,9 @@ def test_a_reasoner_s_keywords_are_the_fields_of_settings():
     assert made.settings == Settings(joins=False, **given)
 
 
-@pytest.mark.parametrize("kind", [StopIteration, StopAsyncIteration, GeneratorExit])
+@pytest.mark.parametrize(
+    "kind", [StopIteration, StopAsyncIteration, GeneratorExit, asyncio.CancelledError]
+)
 def test_an_end_of_iteration_that_a_reasoner_raises_is_not_the_end_of_its_answer(kind):
     class Ending(Reasoner):
         def reason(self, messages):

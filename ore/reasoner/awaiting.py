@@ -163,6 +163,7 @@ def _read(
 
 
 def _raisable(error: BaseException) -> BaseException:
-    """Return an error as a loop may raise it: an end of an iteration means something else there."""
-    is_end = isinstance(error, (StopIteration, StopAsyncIteration, GeneratorExit))
+    """Return an error as a loop may raise it: an end of an iteration, or a task, is another's there."""
+    ends = (StopIteration, StopAsyncIteration, GeneratorExit, asyncio.CancelledError)
+    is_end = isinstance(error, ends)
     return RuntimeError(str(error)) if is_end else error
