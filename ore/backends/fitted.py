@@ -46,6 +46,8 @@ def context_of(
     def shown() -> dict[str, Any]:
         return if_known(show, _KEPT_SECONDS) or {}
 
+    version = cache(version)
+
     def judged(messages: list[Message], texts: list[bytes]) -> dict[str, Any]:
         images, is_first = sum(len(message.images) for message in messages), len(messages) == 1
         return outcome(

@@ -533,3 +533,15 @@ def test_a_turn_that_was_cut_asks_of_its_model_twice_at_most(streams):
         assert answer(reasoner, messages, streams).metadata["context"]["status"] == "truncated"
         asked = [seen.path for seen in server.requests]
     assert asked.count("/api/show") == 2  # how large the window can be, and what the model adds
+
+
+@both_ways
+def test_a_turn_whose_answer_moved_a_rounded_window_asks_for_the_version_once(streams):
+    messages = [Message("system", "Rhyme."), Message("user", "word " * 290)]
+    cut = body("Yes.", done=True, done_reason="stop", prompt_eval_count=299, eval_count=300)
+    with FakeOllama(scenario="body", body=cut, version="0.33.0") as server:
+        server.ollama.shown = {"template": "{{ .Prompt }}"}
+        reasoner = AyaReasoner("llama3.2", server.url, options={"num_ctx": 301})
+        assert answer(reasoner, messages, streams).metadata["context"]["status"] == "truncated"
+        asked = [seen.path for seen in server.requests]
+    assert asked.count("/api/version") == 1
