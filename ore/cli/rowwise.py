@@ -36,6 +36,8 @@ from ore.rows.row_turns import Asking, Outcome, Question, Warned, told_once
 from ore.rows.tables import Table, format_of, open_table, rows_in_words
 from ore.types import Response
 
+_REPORT = "ore --rows"
+
 
 def over_rows(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
     """Ask the prompt of ``options`` of every row of its table, and write what became of each.
@@ -62,6 +64,9 @@ def over_rows(options: Options, console: Console, connect: Callable[..., Backend
         if not looked.rows and not options.dry_run:
             if options.csv:
                 console.document(csv_line(columns))
+            if options.junit is not None:  # what an earlier run has found is not what this one has
+                with junit_report(options.junit, _REPORT):
+                    pass
             console.notice(f"The table {table.shown} has no rows: there is nothing to ask.")
             return
         warned = Warned()
@@ -82,7 +87,7 @@ def over_rows(options: Options, console: Console, connect: Callable[..., Backend
         stack.enter_context(rows)
         report = None
         if options.junit is not None:
-            report = stack.enter_context(junit_report(options.junit, "ore --rows"))
+            report = stack.enter_context(junit_report(options.junit, _REPORT))
         _Rows(run, options, table, looked, rows, asking.made, folder, report).ask()
 
 

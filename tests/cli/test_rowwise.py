@@ -207,6 +207,15 @@ def test_a_table_without_rows_is_nothing_to_ask(rows, server, folder):
     assert rows("--csv").out == "city,answer\n"
 
 
+def test_a_table_without_rows_leaves_no_report_of_an_earlier_run(rows, folder):
+    rows("--junit", "report.xml")
+    assert "<testcase" in Path("report.xml").read_text()
+    (folder / "table.csv").write_text("city\n")
+    assert rows("-q", "--junit", "report.xml").code == 0
+    report = Path("report.xml").read_text()
+    assert "<testcase" not in report and 'tests="0"' in report
+
+
 def test_text_needs_no_prompt_and_stdin_is_a_table(rows, server):
     result = rows("--rows-format", "text", table="-", prompt=None, stdin="one\n\ntwo\n")
     assert [line["content"] for line in lines(result)] == ["<one>", "<two>"]
