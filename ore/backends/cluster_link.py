@@ -42,7 +42,7 @@ def refuse_no_address(address: str) -> None:
     """Refuse what no scheduler can have as its address; Dask would try it until the time is up.
 
     Raises:
-        UsageError: It is none. Nothing of it is shown, for it may hold a password.
+        UsageError: It can't be one. Nothing of it is shown, for it may hold a password.
     """
     found = _ADDRESS.fullmatch(address)
     if found is None or not 0 < int(found["port"]) < 1 << 16:
@@ -71,9 +71,7 @@ class ClusterLink:
         self._waiting: dict[int, SimpleQueue[dict[str, Any]]] = {}
         self._shows_typing = _shows_typing()
         try:
-            with deferred_signals(
-                starts_threads=True
-            ):  # else there might be a process nobody knows of
+            with deferred_signals(starts_threads=True):  # else nobody might know of its process
                 self._child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null)
                 try:
                     threading.Thread(target=self._read, daemon=True).start()

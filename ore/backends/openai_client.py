@@ -91,9 +91,7 @@ class Call:
         """Return what ``/models`` says of each model, in a list or not: objects with an ``id``."""
         with self._errors():
             answered: Any = self._client.get("/models", cast_to=object)
-            if isinstance(
-                answered, str
-            ):  # not called JSON in its head, as nginx's for a fixed text
+            if isinstance(answered, str):  # its head does not call it JSON, as nginx's may not
                 answered = server_words.loads(self._body)
             data = answered if isinstance(answered, list) else answered["data"] or []  # Ollama's
             named = [e for e in model_names.checked_models(data) if isinstance(e.get("id"), str)]

@@ -135,9 +135,8 @@ def _unlooked() -> Iterator[None]:
 
     An import makes so many that it would look a hundred times, and finds next to none.
     """
-    if (
-        not gc.isenabled() or threading.active_count() > 1
-    ):  # a child that one forked would never look
+    # A child that another thread forks meanwhile would never look.
+    if not gc.isenabled() or threading.active_count() > 1:
         yield
         return
     gc.disable()

@@ -117,11 +117,10 @@ def _text(given: object) -> str:
 
 
 def _texts(given: object, *, again: bool = True) -> tuple[str, ...]:
-    """Return the texts of a list; one that can be gone through once is none, unless ``again`` is false."""
+    """Return the texts of a list; an iterator is not one, unless ``again`` is false."""
     is_gone = again and isinstance(given, Iterator)
-    if (
-        isinstance(given, str) or is_gone or not isinstance(given, Iterable)
-    ):  # a text is many letters
+    is_letters = isinstance(given, str)
+    if is_letters or is_gone or not isinstance(given, Iterable):
         raise TypeError("its required_args and its hints must be lists of texts")
     return tuple(map(_text, _bounded(given)))
 
