@@ -89,7 +89,7 @@ def to_send(
     ``after`` are those of ``build_messages``.
 
     Raises:
-        UsageError: The prompt is not text, or what is to be a list is none.
+        UsageError: The prompt is not text, or what must be a list is not one.
     """
     if not isinstance(prompt, str):
         raise UsageError(f"A prompt is text, not {type(prompt).__name__}: nothing was sent.")

@@ -1,6 +1,6 @@
 """What goes out and what comes back: messages as they are sent, one answer as it comes.
 
-An answer is bounded in size and can always be written as UTF-8; a model's thinking is told from it.
+An answer is bounded in size and can always be written as UTF-8; a model's thinking is kept apart from it.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:
     """Whether a model is a file; names of Ollama's may end like one (``hf.co/U/R:X.gguf``).
 
     So is what can only be a path (``./NAME``). Another without the ending is one by its first bytes; a
-    bare name is none, so that no file of the current folder answers in a model's place.
+    bare name is never a file, so that none of the current folder answers in a model's place.
     """
     if model is None:
         return False
@@ -187,7 +187,7 @@ def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:
 
 
 def _model(environ: Mapping[str, str]) -> str | None:
-    """Return the model that ``ORE_MODEL`` names, without its pin; a blank one is none."""
+    """Return the model that ``ORE_MODEL`` names, without its pin; None where it is blank."""
     return split_pin(environ.get("ORE_MODEL", "").strip())[0] or None
 
 

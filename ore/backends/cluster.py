@@ -283,7 +283,7 @@ def _plain(settings: Settings) -> dict[str, Any]:
 
 
 def _raised(name: str, said: str) -> OreError:
-    """Return the error that a worker has told of, of its class where a sentence is enough for it."""
+    """Return a worker's error, of its own class where that is made from a sentence alone."""
     kind = getattr(errors, name, None)
     if not (isinstance(kind, type) and issubclass(kind, OreError)):
         kind = BackendError
@@ -296,9 +296,9 @@ def _raised(name: str, said: str) -> OreError:
 def _response_of(
     content: str, model_id: str, id: str, timestamp: float, metadata: dict[str, Any]
 ) -> Response:
-    """Return the response that a worker has told of, but its id; what is none raises ``ValueError``.
+    """Return a worker's response with a new id; ``ValueError`` for what is not a response.
 
-    It gets an id here: no worker decides that two rows have one.
+    No worker decides that two rows have the same id.
     """
     texts = all(isinstance(each, str) for each in (content, model_id, id))
     f"{content}{model_id}".encode()  # half a character can't be kept

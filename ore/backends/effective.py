@@ -17,10 +17,10 @@ PARAMETERS = (
     *("temperature", "top_k", "top_p", "min_p", "typical_p", "repeat_penalty", "repeat_last_n"),
     *("presence_penalty", "frequency_penalty", "seed", "stop", "num_predict", "num_keep"),
 )
-"""What is told of every turn, known or not; of other options, what was set."""
+"""What is listed for every turn, known or not; other options only where they were set."""
 
 FACTS = ("threads", "batch_threads", "batch", "quantization", "parameter_count", "template_sha256")
-"""What else is told: threads that write and that read; the tokens of a batch; what the model is."""
+"""What else is listed: threads that write and that read; the tokens of a batch; what the model is."""
 
 _WINDOW = "num_ctx"
 _MOST_CHARACTERS, _LONGEST_FACT = 1 << 16, 48

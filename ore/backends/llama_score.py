@@ -214,7 +214,7 @@ def _scored(
 
 
 def checked_logprob(found: Any) -> float:
-    """Return a log-probability that a server tells; ``ValueError`` or ``TypeError`` if it is none."""
+    """Return a server's log-probability; ``ValueError`` or ``TypeError`` for what can't be one."""
     if not isinstance(found, (int, float)):  # a text may be a key, which Python would quote
         raise TypeError("a log-probability is no number")
     logprob = float(found)

@@ -77,7 +77,7 @@ def is_empty() -> bool:
 
 
 def has(name: str) -> bool:
-    """Return whether there is a model of that name, whether it can be run or not; a path is none."""
+    """Return whether there is a model of that name, whether it can be run or not; a path is not a name."""
     return name in weights.installed() or any(shelf.find(name) for shelf in own_shelves())
 
 

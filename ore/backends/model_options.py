@@ -174,7 +174,7 @@ def natural(options: Mapping[str, Any], name: str) -> int | None:
 
 
 def checked_seconds(name: str, value: float | None) -> float | None:
-    """Return a limit of time, or None where there is none; raise ``UsageError`` for what is neither."""
+    """Return a time limit, or None for no limit; raise ``UsageError`` for anything else."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):

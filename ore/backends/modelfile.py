@@ -168,7 +168,7 @@ def _literals(template: str) -> Iterator[str]:
 
 
 def _quoted(said: str) -> Iterator[str]:
-    """Yield the texts in quotes; a quote without an end is none, and so is no later one of its kind."""
+    """Yield the quoted texts; after a quote that is never closed, none of its kind counts."""
     at, marks = 0, set(_QUOTED)
     while found := re.compile("[" + "".join(marks) + "]").search(said, at) if marks else None:
         if quoted := _QUOTED[found[0]].match(said, found.start()):

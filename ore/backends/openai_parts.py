@@ -101,7 +101,7 @@ class Parts:
 def _thoughts(value: Any) -> str:
     """Return the text of thoughts, which may be within objects and lists, as gateways send them.
 
-    An object may hold only a signature. ``AttributeError`` is raised for what is none of these.
+    An object may hold only a signature. ``AttributeError`` is raised for anything else.
     """
     left, texts = [value], list[str]()
     while left:

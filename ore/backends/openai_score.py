@@ -143,7 +143,7 @@ def asking(
 
 @contextmanager
 def _named(host: Host, model_id: str, found: list[dict[str, Any]]) -> Iterator[None]:
-    """Name the model, and those that the server lists, where it says in the block that it has none such."""
+    """Name the model, and those that the server lists, where it says in the block that it lacks it."""
     try:
         yield
     except ModelNotFoundError as exc:

@@ -85,7 +85,7 @@ def in_utf8(stream: httpx2.SyncByteStream, chunks: Iterable[bytes]) -> httpx2.Sy
 def _of_data(texts: Iterable[str]) -> Iterator[str]:
     """Yield the lines of texts that hold data, errors among them, or end an event.
 
-    An event without data is none. Until August 2025 llama.cpp's server had a field for errors; others
+    An event without data is left out. Until August 2025 llama.cpp's server had a field for errors; others
     have none.
 
     Raises:

@@ -120,7 +120,7 @@ def _place(shelf: Shelf, name: ModelName, data: bytes) -> None:
 
 
 def _patiently(ask: Callable[[], bytes], progress: Progress) -> bytes:
-    """Ask, and ask again where the server says that it will answer later; a lost network is told."""
+    """Ask, and ask again where the server says to wait; any other trouble is raised."""
     tries = Tries()
     while True:
         try:

@@ -1,6 +1,6 @@
 """What a server's words for an error mean: status codes and bodies become our errors.
 
-Judges what it is told only. No key is part of a message.
+Judges only what it is given. No key is part of a message.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One model's place at a registry: its manifest and its blobs over HTTP, as Ollama asks for them.
 
-Nobody is logged in. A redirect is followed, and what one host was told is told to no other.
+Nobody is logged in. A redirect is followed; a secret for one host goes to no other.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Registry:
     Whatever goes wrong is an ``OreError``, or a ``Trouble``, which another try may mend.
 
     Raises:
-        UsageError: The name's host is none.
+        UsageError: The name's host is not an address.
     """
 
     def __init__(self, name: ModelName, *, insecure: bool = False) -> None:

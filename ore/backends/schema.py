@@ -136,7 +136,7 @@ class SchemaReasoner(Reasoner):
 
 
 def _checked(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema; raise ``UsageError`` for what is none, such as its text."""
+    """Return a schema; raise ``UsageError`` for anything but a mapping, such as its text."""
     if not isinstance(schema, Mapping):
         raise UsageError(
             f"A schema is a dict here, as in {{'type': 'object'}}, not {type(schema).__name__}."

@@ -171,7 +171,7 @@ def innermost(text: Any) -> tuple[str, str]:
 
 
 def loads(body: bytes) -> Any:
-    """Return what a body holds as JSON, None where it is none."""
+    """Return a body parsed as JSON; None where it is not JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

@@ -38,7 +38,7 @@ class Settings:
         on_thinking: Called with the model's thinking as it arrives.
         on_warning: Called before the answer with a sentence that it will not be what was asked for.
         choices: The words of which one is the answer; see ``ore.glass.choosing``.
-        logprobs: Whether the log-probability of each token of the answer is told.
+        logprobs: Whether the metadata has the log-probability of each token of the answer.
         joins: Whether messages are joined where the backend finds that the model's chat template
             would leave one out, or refuse them, as they are.
         at_once: How many turns of one run over many rows may be under way at once, so that what is

@@ -101,7 +101,7 @@ class Shelf(NamedTuple):
         """Return the manifest of a model.
 
         Raises:
-            FileAccessError: It is not there, can't be read, or is none.
+            FileAccessError: It is not there, can't be read, or is not a manifest.
         """
         data = self._read(os.path.join(MANIFESTS, *name), MANIFEST_BYTES, name)
         try:
@@ -228,7 +228,7 @@ class Shelf(NamedTuple):
         return "its manifest names no weights; name another model"
 
     def _read_object(self, name: ModelName, layer: Layer, limit: int) -> dict[str, Any]:
-        """Return the JSON object that a blob is; ``ValueError`` where it is none."""
+        """Return a blob parsed as a JSON object; ``ValueError`` where it is not one."""
         found = strictjson.parse(self._read_blob(name, layer, limit), limit=limit)
         if not strictjson.is_object(found):
             raise ValueError("it is no JSON object")

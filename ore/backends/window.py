@@ -22,7 +22,7 @@ _MOST_PER_MESSAGE = 256  # what a template may add to a message, or before the f
 _TOKENS_PER_IMAGE, _MOST_PER_IMAGE = 768, 1 << 14
 _HALF_MARGIN = 8
 _SHORT = 64  # so many prompts of a size fit the window: not worth a question about the model's own
-_MOST_TOKENS = 1 << 53  # of a window: a larger number is none
+_MOST_TOKENS = 1 << 53  # of a window: no model has more
 _MOST_WINDOWS = 10  # of an answer's length
 _KEPT = 4  # tokens of a prompt's beginning that a server keeps, unless it is told otherwise
 
@@ -206,7 +206,7 @@ def _judged(
         keeps, added = own() if own is not None else (None, _NOTHING)
         expected += added
         before = None if before is None else before + added.most
-        # More than the text likely has is the template's own, of which nobody knows how much it is.
+        # What is beyond the text's likely size is the template's own, whose size nobody knows.
         is_larger = expected.most >= window or prompt > expected.likely
         if is_larger and prompt in half_counts(window, keeps):
             return "truncated", False

@@ -121,7 +121,7 @@ def main(
 
 
 def _fault(exc: Exception) -> str:
-    """Return what is said of an error that ORE does not expect: where it is, and how to see more.
+    """Return the sentence for an error that ORE does not expect: where it is, and how to see more.
 
     What the error itself says is left out: it may hold a prompt, or a key.
     """

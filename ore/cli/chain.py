@@ -57,7 +57,7 @@ def read_link(
         images: What is sent with the prompt.
 
     Raises:
-        ArtifactError: It can't be read, is none, or its prompt can't be asked.
+        ArtifactError: It can't be read, is not an artifact, or its prompt can't be asked.
         CheckFailedError: Its answer is to be sent, and it does not verify.
         UsageError: What is written would replace it.
     """

@@ -1,4 +1,4 @@
-"""The command line's grammar: how arguments are read, and what is said of those that are wrong.
+"""The command line's grammar: how arguments are read, and the errors for wrong ones.
 
 The flags are in ``ore.cli.flags``, what goes together in ``ore.cli.options``.
 """
@@ -173,7 +173,7 @@ class Parser(argparse.ArgumentParser):
         return [value] if action.nargs == "+" else value
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        """Return a value of a flag; one that is no ``KEY=VALUE`` is told before what comes of it."""
+        """Return a value of a flag; refuse what is not ``KEY=VALUE`` before anything else can fail."""
         if action.metavar == "KEY=VALUE" and arg_string.strip() and arg_string.find("=") < 1:
             flag, value = action.option_strings[-1], brief(arg_string)
             raise UsageError(f"{flag} takes KEY=VALUE, with = between them, not '{value}'.")
@@ -271,7 +271,7 @@ def _spelled(flag: Flag) -> tuple[list[str], list[str]]:
 
 
 def _grammar(flag: Flag, name: str, taken: list[str]) -> dict[str, Any]:
-    """Return what ``argparse`` is told of a flag."""
+    """Return the arguments of ``add_argument`` for a flag."""
     found: dict[str, Any] = {"dest": flag.dest} if flag.dest else {}
     if name in _TEXTS:
         found |= {"action": _Text, "nargs": None if taken else 0}

@@ -174,7 +174,7 @@ def _asking(
 
 
 class _Rows:
-    """The rows of one run: written in their order, and told of.
+    """Writes the rows of one run in their order, and says how far the run is.
 
     Args:
         rows: Asks them.

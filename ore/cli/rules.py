@@ -28,12 +28,12 @@ BESIDE_MODEL_VERBS: dict[str, tuple[str, ...]] = {
 """What a verb that asks a model takes besides; ``--verify`` does so ``--with-model`` only."""
 BESIDE_ARTIFACT_VERBS = ("--runs",)
 OF_REPORTS = ("--out", "--as")
-"""What is said of a report."""
+"""Flags about a report."""
 OF_ROWS = (
     *("--rows-format", "--expect", "--key", "--csv", "--jobs", "--max-failures"),
     "--scheduler",
 )
-"""What is said of rows."""
+"""Flags about rows."""
 BESIDE_VERB: dict[str, tuple[str, ...]] = {
     "--pull": ("--insecure",),
     "--verify": ("--allowed-signers", "--sign"),
@@ -56,7 +56,7 @@ OF_ARTIFACTS = (
     *("--artifact-full", "--artifact-text", "--artifact-hashes-only", "--continuation"),
     "--sign",
 )
-"""What is said of an artifact that is written."""
+"""Flags about an artifact that is written."""
 NEEDS = (
     ("--tool-arg", ("--tool",), "name the tool that it is for"),
     ("--junit", ("--replay", "--rows"), "it is a report of what was found"),

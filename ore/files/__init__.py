@@ -124,7 +124,7 @@ def read_confined(
 
 
 def _open_folder(name: str, above: int) -> int:
-    """Return a descriptor of a folder in an open one; a link to a folder is none."""
+    """Return a descriptor of a folder in an open one; a link is refused."""
     try:
         return os.open(name, _FOLDER_ON_THE_WAY, dir_fd=above)
     except OSError:

@@ -1,4 +1,4 @@
-"""What goes wrong after something has ended a run: it is told as well."""
+"""What goes wrong after something has ended a run is said as well."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def why_unknown(path: Path | str) -> str:
 
 
 def why_unread(error: BaseException) -> str:
-    """Return why the system did not give what is in a file; "" where the file is none to be read.
+    """Return why the system did not give what is in a file; "" where the file itself is at fault.
 
     Args:
         error: What reading it raised, made of what the system said.

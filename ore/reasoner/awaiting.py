@@ -50,7 +50,7 @@ async def awaited(take: Callable[[], T], session: Session | None) -> T:
     except BaseException:  # the turn's own, or whatever is thrown into who waits for it
         stop.ask()
         with suppress(RuntimeError):  # the loop is closed
-            done.cancel()  # so that nobody is told that nobody asked for its error
+            done.cancel()  # else asyncio would warn that its error was never asked for
         raise
     stop.keep()
     return answer

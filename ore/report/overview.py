@@ -42,7 +42,7 @@ class Overview:
 
 
 def overview_of(runs: Sequence[RunFacts]) -> Overview:
-    """Return what is said of some runs together."""
+    """Return what the page says of some runs together."""
     overview = Overview(_totals(runs))
     overview.disagreeing = _disagreeing(runs)
     overview.findings = _findings(runs, overview.disagreeing)

@@ -161,7 +161,7 @@ def _asked(artifact: ExecutionArtifact) -> str:
 def _number(values: Mapping[str, Any], key: str) -> float | None:
     """Return a count or a time, None where nothing says it: a server may say anything.
 
-    What is above 0 and below a billionth is none, so that no quotient of two is infinite.
+    A number above 0 and below a billionth doesn't count, so that no quotient of two is infinite.
     """
     value = values.get(key)
     if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -58,7 +58,7 @@ def verdict_of(expectation: Expectation, artifact: ExecutionArtifact) -> dict[st
 
 
 def value_of(text: str) -> Any:
-    """Return the JSON value that an answer is; ``ValueError`` where it is none."""
+    """Return an answer parsed as JSON; ``ValueError`` where it is not JSON."""
     data = text.encode("utf-8", "surrogatepass")
     return strictjson.parse(data, limit=REPLY_LIMIT, most=MOST_VALUES)
 

@@ -71,7 +71,7 @@ def over_rows(
 
     Raises:
         UsageError: A row can't be asked, the prompt has no place for one, or nothing is to be signed; or
-            an argument is none that it can be.
+            an argument has a value that it can't have.
         ArtifactError: Nothing can be written to ``folder``, or the key does not sign.
         FileAccessError: A table can't be read.
     """

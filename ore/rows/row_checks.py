@@ -1,4 +1,4 @@
-"""Rows that are checked: what is expected of each, whether it holds, and what of it is told to CI."""
+"""Rows that are checked: what is expected of each, whether it holds, and how CI reports it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class RowRun(Closing):
     As a context manager it has the folder of its artifacts for itself.
 
     Args:
-        table: The table, which every row was looked at of.
+        table: The table; each of its rows was looked at.
         asking: What asks a row.
         rows: How many there are.
         folder: Where each row has its artifact, or None.
@@ -162,7 +162,7 @@ class RowRun(Closing):
 
 
 def _size(outcome: Outcome | None) -> int:
-    """Return how many bytes an answer takes, about, and all that is said of its turn; of much, a part."""
+    """Return about how many bytes an answer and its metadata take; counting stops where it is much."""
     size, left = 0, [] if outcome is None else [outcome.content, dict(outcome.metadata)]
     while left and size <= MOST_AHEAD:
         value: Any = left.pop()

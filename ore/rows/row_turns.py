@@ -137,7 +137,7 @@ class Warned(threading.local):
 def told_once(
     ask: Callable[[], Mapping[str, Any]], settings: Settings
 ) -> Callable[[Response], Mapping[str, Any]]:
-    """Return what tells what was in force in a turn, and asks the backend for it once.
+    """Return a function that says what was in force in a turn, and asks the backend for it once.
 
     Args:
         ask: Returns what ``Backend.in_force`` does.

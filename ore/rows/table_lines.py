@@ -1,4 +1,4 @@
-"""The lines of a table, and the records that CSV makes of them; what is wrong with one is said of it."""
+"""The lines of a table, and the records that CSV makes of them; each says what is wrong with it."""
 
 from __future__ import annotations
 

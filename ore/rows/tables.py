@@ -51,7 +51,7 @@ class Row:
     """One row.
 
     Attributes:
-        number: From 1; the header is none, and neither is an empty line.
+        number: Counted from 1, without the header and blank lines.
         line: The number of the line that it begins in.
         values: The text in each column.
         problem: Why it can't be used, as the end of a sentence; None where it can.
@@ -176,7 +176,7 @@ class Table:
 
 
 def _numbered(lines: Lines) -> Iterator[tuple[int, Line]]:
-    """Return the number of each row, and its line; a blank line is none."""
+    """Yield each row's number and its line; a blank line is not a row."""
     return enumerate((each for each in lines if each.problem or each.text.strip()), 1)
 
 
@@ -297,10 +297,12 @@ def _checked_names(names: list[str], shown: str) -> list[str]:
 
 
 def _texts_of(text: str) -> dict[str, str]:
-    """Return the values of an object as texts; what is none is written as JSON."""
+    """Return the values of an object as texts; other values are written as JSON."""
     try:
         found = strictjson.parse(text.encode("utf-8"), limit=LONGEST_ROW, most=MOST_VALUES)
-    except ValueError as exc:  # of the one line, whose number in the table is told
+    except (
+        ValueError
+    ) as exc:  # it counts lines from this one; the table's own number is said elsewhere
         raise ValueError(str(exc).replace(" at line 1, column", " at column")) from exc
     if not is_object(found):
         raise ValueError("it is JSON, but no object: write one with a value for each column")

@@ -70,12 +70,12 @@ def on_one_line(said: Sequence[str]) -> str:
 
 
 def said_of_model(model: str) -> str:
-    """Return a ``model`` as one thing that is said of a beginning."""
+    """Return how a ``model`` is written in the description of a beginning."""
     return f"the model {model}"
 
 
 def said_of_prompt(begun: Beginning) -> list[str]:
-    """Return what is said of the system prompt that was ``begun`` with; nothing of the usual one."""
+    """Return how the system prompt that was ``begun`` with is described; nothing for the usual one."""
     if begun.persona is not None:
         return [f"the persona '{begun.persona}'"]
     if begun.system is None:

@@ -285,7 +285,7 @@ def find_path(prompt: str) -> str | None:
 
     Only the text is looked at; no such file need exist. A quoted text that looks like a path wins,
     then the first word after read, show, cat, open or file that does, then a quoted text right
-    after one of those. A path has a slash, an extension or a leading ``~``; a web address is none.
+    after one of those. A path has a slash, an extension or a leading ``~``; a web address is not a path.
     Only the first 1,048,576 characters are looked at.
     """
     prompt = prompt[:_MOST_LOOKED_AT]

@@ -32,7 +32,7 @@ _MOST_IN_VAIN = 2 << 30
 """Bytes that are read of files of all folders that are no text then."""
 
 _MOST_NAMED = 3
-_MOST_TOLD = 100  # folders of which is told what was read
+_MOST_TOLD = 100  # folders whose contents are reported
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -89,7 +89,7 @@ class _Seen:
         self._files = self._in_vain = self._told = self.untold = 0
 
     def tell(self, text: str, left_out: str, notice: Callable[[str], None]) -> None:
-        """Tell what was read of a folder, and left out, unless that was told of many."""
+        """Say what was read of a folder and what was left out, unless many were reported already."""
         if self._told == _MOST_TOLD:
             self.untold += bool(left_out)
             return

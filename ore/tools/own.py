@@ -218,7 +218,7 @@ def _may_be_tool(folder: Path) -> bool:
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
-    """Return a TOML document; ``ValueError`` where it is none."""
+    """Return a text parsed as TOML; ``ValueError`` where it is not TOML."""
     with importing("tomli", NOT_INSTALLED):
         parser = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:

@@ -51,7 +51,7 @@ class Streams:
     _is_writing = False  # or a write was cut short: nobody knows where the cursor is
     _bar_width = 0  # of the bar that is shown
     _may_fill_line = False  # whether the cursor may wait at the right edge: nothing is drawn there
-    _held: list[Callable[[], None]] | None = None  # what is told later
+    _held: list[Callable[[], None]] | None = None  # lines for stderr that wait
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class Streams:
 
     @contextmanager
     def telling_below(self) -> Iterator[None]:
-        """Hold what is told on stderr until the end: the last line of an answer is not complete."""
+        """Hold lines for stderr back until the end: the last line of an answer is not complete."""
         self._held = held = list[Callable[[], None]]()
         try:
             yield
