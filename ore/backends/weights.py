@@ -20,7 +20,7 @@ from ore.backends import remembered
 from ore.backends.gguf import MAGIC, check_kind, parts_of, split_name
 from ore.backends.model_names import is_name, shown_name, shown_names
 from ore.errors import FileAccessError, HomeError, ModelNotFoundError
-from ore.files import OPEN_FLAGS, begins_with, read_regular, reason
+from ore.files import begins_with, read_regular, reason
 from ore.files.neutral import one_line, value_shown
 from ore.files.reached import why_unknown
 from ore.files.trust import home_folder
@@ -58,7 +58,6 @@ Told = Callable[[int, int], None]
 _SUFFIX = ".gguf"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _BLOCK = 1 << 20
-_NO_WAIT = OPEN_FLAGS & os.O_NONBLOCK
 
 
 def models_folder() -> Path:
@@ -262,7 +261,7 @@ def note_digest(path: Path, digest: str) -> None:
 def sha256_of(path: Path, deadline: Deadline | None = None, told: Told | None = None) -> str:
     """Return a file's SHA-256 in hexadecimal digits; ``TimeoutError`` where the deadline passes."""
     # Not waited for, where it has become a FIFO since it was looked at.
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_WAIT)) as file:
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")

@@ -20,16 +20,13 @@ from ore.errors import FileAccessError
 if TYPE_CHECKING:  # --version and --help do without
     from pathlib import Path
 
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
-_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
-_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
-OPEN_FLAGS = _NO_FOLLOW | _NO_WAIT | _CLOEXEC | getattr(os, "O_NOCTTY", 0)
+OPEN_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 """With these, no link is followed, and opening waits for nobody and has no effects."""
 
-_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _CLOEXEC
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _CLOEXEC
-# A folder that is passed through needs no permission to be listed, where the system can tell.
-_FOLDER_ON_THE_WAY = _FOLDER | _NO_FOLLOW | getattr(os, "O_PATH", 0)
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# A folder that is passed through needs no permission to be listed, where the system (Linux) can tell.
+_FOLDER_ON_THE_WAY = _FOLDER | os.O_NOFOLLOW | getattr(os, "O_PATH", 0)
 _CHUNK = 1 << 16  # bytes asked for at once, where a file does not say its size
 
 
@@ -102,7 +99,7 @@ def read_confined(
         raise PermissionError(errno.EACCES, "leads out of the folder", relative)
     shown = os.path.join(root, *parts).removeprefix("./")
     try:
-        folder = os.open(root, _FOLDER_ON_THE_WAY & ~_NO_FOLLOW)
+        folder = os.open(root, _FOLDER_ON_THE_WAY & ~os.O_NOFOLLOW)
         try:
             require(folder)
             for number, part in enumerate(parts[:-1], 1):
@@ -149,7 +146,7 @@ def read_file(
     """
     # Looked at first, for opening a device can have effects.
     _judge(os.stat(name, dir_fd=folder, follow_symlinks=follow), pipe)
-    allowed = (_NO_WAIT if pipe else 0) | (_NO_FOLLOW if follow else 0)
+    allowed = (os.O_NONBLOCK if pipe else 0) | (os.O_NOFOLLOW if follow else 0)
     descriptor = os.open(name, os.O_RDONLY | OPEN_FLAGS & ~allowed, dir_fd=folder)
     try:
         status = os.fstat(descriptor)
