@@ -140,7 +140,7 @@ def look_at(
     return look_into(data, path, signers)
 
 
-def look_into(data: bytes, path: str, signers: Signers | None = None) -> Checked:
+def look_into(data: bytes, path: str, signers: Signers | None) -> Checked:
     """Return what the ``data`` of the file at ``path`` shows by itself, and who of ``signers`` signed it."""
     checked = check(data, path)
     if signers is not None:

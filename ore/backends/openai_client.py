@@ -61,15 +61,14 @@ class Call:
     def __init__(
         self,
         host: Host,
-        key: str | None = None,
+        key: str | None,
         *,
+        deadline: Deadline,
         timeout: float | None = None,
-        deadline: Deadline | None = None,
         strict: bool = False,
     ) -> None:
         self._host, self._key, self._timeout = host, key, timeout
-        self.deadline = deadline or Deadline(None)
-        self._strict = strict
+        self.deadline, self._strict = deadline, strict
         self._model, self._sent, self._begun, self._problem = "", False, False, ""
         self.status: int = 0
         self._body, self._login, self._is_list = b"", "", False

@@ -110,7 +110,7 @@ def estimate(texts: Iterable[bytes], images: int = 0) -> Estimate:
     return Estimate(least, likely, most_of(every, images))
 
 
-def most_of(texts: Sequence[bytes], images: int = 0) -> int:
+def most_of(texts: Sequence[bytes], images: int) -> int:
     """Return how many tokens messages' texts in UTF-8, and so many images, can have at most."""
     return images * _MOST_PER_IMAGE + sum(map(len, texts)) + len(texts) * _MOST_PER_MESSAGE
 

@@ -91,7 +91,7 @@ class Asked(NamedTuple):
         return self.link.after if self.link is not None else None
 
 
-def read_asked(options: Options, console: Console, given: Given | None = None) -> Asked:
+def read_asked(options: Options, console: Console, given: Given | None) -> Asked:
     """Return what argv, stdin, an artifact or a file asks, with all that the flags add to it."""
     is_planned = given is not None and given.planned is not None
     shaped = options if is_planned else with_default_system(options, os.environ)

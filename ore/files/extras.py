@@ -43,7 +43,7 @@ def distribution(name: str) -> Distribution | None:
         return None
 
 
-def install_command(extra: str | None = None, *, again: bool = False) -> str:
+def install_command(extra: str | None, *, again: bool = False) -> str:
     """Return the command that installs an extra of ``pyproject.toml``, or what ORE always needs.
 
     With ``again``, what is installed and does not work is replaced.

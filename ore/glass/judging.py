@@ -156,7 +156,7 @@ def followed(
     messages: Sequence[Sourced],
     artifact: ExecutionArtifact,
     *,
-    joins: bool = False,
+    joins: bool,
 ) -> Judgement:
     """Return whether the model of ``follower`` could have given the answer of ``artifact``.
 

@@ -48,9 +48,9 @@ class RowRun(Closing):
         asking: Asking,
         rows: int,
         *,
-        folder: RowFolder | None = None,
-        most_failures: int | None = None,
-        least: float | None = None,
+        folder: RowFolder | None,
+        most_failures: int | None,
+        least: float | None,
     ) -> None:
         self._new_tally = partial(Tally, rows, most_failures, least)
         self.tally: Tally = self._new_tally()
