@@ -261,7 +261,7 @@ def test_an_answer_picks_no_route(ore, folder):
     assert result.code == 0 and "[Route]: No match" in result.err
 
 
-def test_it_goes_with_a_schema(ore, draft):
+def test_an_answer_that_goes_on_from_another_can_be_held_to_a_schema(ore, draft):
     pytest.importorskip("jsonschema")
     flags = ["--after", "draft.json", "--schema", '{"type": "string"}']
     assert ore("Shorten it", *flags, replies=['"Title."']).out == '"Title."\n'

@@ -306,7 +306,7 @@ def test_what_was_said_until_the_engine_failed_is_written(folder, stop):
         (["--replay", "a.json", "--with-model"], "--replay can't be used with --with-model"),
     ],
 )
-def test_what_it_goes_with(ore, flags, sentence):
+def test_flags_that_do_not_go_with_a_judged_check_are_wrong_usage(ore, flags, sentence):
     result = ore(*flags)
     assert result.code == 2 and sentence in result.err
 

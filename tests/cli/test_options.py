@@ -148,7 +148,7 @@ def test_a_blank_prompt_is_refused(prompt):
         (["--save-session", "s", "-c", "hi"], True, True),
     ],
 )
-def test_mode_precedence(argv, is_repl, has_session):
+def test_which_flags_make_a_repl_and_which_a_session(argv, is_repl, has_session):
     options = parse(*argv)
     assert (options.is_repl, options.has_session) == (is_repl, has_session)
 

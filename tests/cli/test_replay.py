@@ -464,7 +464,7 @@ def test_a_schema_is_asked_with_again(ore, folder):
     assert (result.code, result.backend.settings.format) == (0, {"type": "string"})
 
 
-def test_as_json(ore, folder):
+def test_json_names_what_differs(ore, folder):
     record(folder / "a.json", "hi")
     result = ore("--replay", "a.json", "--json", replies=["No.", "No."])
     assert result.code == 3
@@ -520,7 +520,7 @@ def test_the_backend_of_an_artifact_is_used_unless_the_user_names_one(ore, folde
 
 
 @pytest.mark.parametrize("other", [["hi"], ["-c"], ["--tool", "echo"], ["--artifact-out=x"]])
-def test_replay_stands_alone(ore, other):
+def test_replay_takes_no_prompt_mode_tool_or_artifact_out(ore, other):
     assert ore(*other, "--replay", "a.json").code == 2
 
 

@@ -74,14 +74,14 @@ def test_each_source_is_left_out_once_and_the_most_comes_first(recorded):
     assert all(each[-1] == "Where?" for each in asked)
 
 
-def test_as_data(recorded):
+def test_json_has_the_answer_and_what_each_source_is_worth(recorded):
     recorded()
     shown = looked_into("--json")[0].json
     assert shown["text"] == ANSWER and "sentences" not in shown
     assert shown["sources"][0] == {"source": "file:boat.txt", "drop": 6.0, "share": 0.75}
 
 
-def test_by_sentence(recorded):
+def test_the_drops_of_the_sentences_add_up_to_those_of_the_answer(recorded):
     recorded()
     result, model = looked_into("--by", "sentence", "--json")
     found = result.json["sentences"]
@@ -95,7 +95,7 @@ def test_by_sentence(recorded):
     assert [line.split("\t")[0] for line in lines] == ["1"] * 3 + ["2"] * 3
 
 
-def test_bars_on_a_terminal(recorded):
+def test_a_terminal_shows_a_bar_for_each_share(recorded):
     recorded()
     lines = looked_into(terminal="out")[0].out.splitlines()
     assert lines[0].split() == ["file:boat.txt", "6.00", "nats", "75%", "█" * 20]
@@ -131,7 +131,9 @@ def test_rebuilt_messages_will_do(folder):
     ],
     ids=["another model", "no digest", "can't score"],
 )
-def test_what_can_not_be_asked(recorded, model, code, sentence):
+def test_a_model_that_can_not_be_asked_is_named_and_nothing_is_shown(
+    recorded, model, code, sentence
+):
     recorded()
     result, _ = looked_into(model=model)
     assert result.code == code and sentence in result.err and result.out == ""
@@ -240,7 +242,7 @@ def test_a_source_can_not_speak_for_ore(folder, recorded):
         (["--why"], "--why needs one value"),
     ],
 )
-def test_what_it_goes_with(ore, flags, sentence):
+def test_flags_that_do_not_go_with_why_are_wrong_usage(ore, flags, sentence):
     result = ore(*flags)
     assert result.code == 2 and sentence in result.err
 

@@ -79,7 +79,7 @@ def test_nothing_is_left_where_it_was_not_closed():
         os.kill(child, 0)
 
 
-def test_an_interrupt_ends_it(bounded, monkeypatch):
+def test_an_interrupt_ends_the_process_of_a_call(bounded, monkeypatch):
     call = bounded("doubled")
     call.start()
     child = call._child.pid

@@ -37,7 +37,7 @@ def losing(monkeypatch):
     return made
 
 
-def test_it_is_what_is_there(losing):
+def test_a_variable_that_goes_meanwhile_is_left_out(losing):
     found = environment()
     assert "GONE_PROXY" not in found and found == {name: losing[name] for name in found}
 
@@ -46,7 +46,7 @@ def test_a_tool_gets_its_variables(losing):
     assert _environment(("HTTP_PROXY",))["HTTP_PROXY"] == losing["HTTP_PROXY"]
 
 
-def test_the_proxy_is_found():
+def test_a_proxy_is_found_while_another_variable_goes():
     assert proxy_for("http://a.example") == "HTTP_PROXY"
 
 

@@ -34,7 +34,7 @@ from tests.support.terminal import document_of
         ("👩\u200d💻 क्\u200dष", "👩\u200d💻 क्\u200dष"),
     ],
 )
-def test_what_is_shown(text, shown):
+def test_controls_are_shown_and_scripts_stay(text, shown):
     assert neutralise(text) == shown
 
 

@@ -34,7 +34,7 @@ def nested(levels: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
         (b'"\\ud800"', "\ud800"),
     ],
 )
-def test_a_document_is_read(data, value):
+def test_a_document_within_bounds_has_its_value(data, value):
     assert parse(data, limit=LIMIT) == value
 
 

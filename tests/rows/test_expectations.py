@@ -67,7 +67,7 @@ FAILS = [
 
 
 @pytest.mark.parametrize("wanted, answer", HOLDS)
-def test_what_holds(wanted, answer):
+def test_an_answer_as_expected_holds(wanted, answer):
     verdict = judge(wanted, answer)
     assert (verdict["holds"], verdict["failed"]) == (True, [])
     assert list(verdict["wanted"]) == list(wanted)

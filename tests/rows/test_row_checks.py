@@ -28,7 +28,7 @@ def pairs(folder: Path, table: str, expected: str, key=None, ending="csv"):
     return [(each.expected, (each.problem or "").replace(f"{folder}/", "")) for each in found]
 
 
-def test_row_for_row(tmp_path):
+def test_each_row_gets_the_expected_text_of_the_same_row_in_the_other_table(tmp_path):
     assert pairs(tmp_path, TABLE, "expected\nParis\nRome\n") == [("Paris", ""), ("Rome", "")]
     assert pairs(tmp_path, TABLE, "id,expected\na,Paris\nb,\n", "id") == [("Paris", ""), ("", "")]
     lines = '{"expected": "Paris"}\n{"expected": 5}\n'

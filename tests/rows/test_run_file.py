@@ -87,7 +87,7 @@ def test_a_model_whose_folder_is_closed_is_looked_for_beside_the_run_file():
         assert file.model_for(None) == f"{there}/models/m.gguf"
 
 
-def test_words_to_choose_from():
+def test_words_to_choose_from_may_be_a_list_a_text_or_a_file():
     assert read("---\nchoose: ['yes', 'no']\n---\nx").choose == "yes\nno"
     assert read("---\nchoose:\n- a, b\n- c\n---\nx").choose == "a, b\nc"
     assert read("---\nchoose: good,bad\n---\nx").choose == "good,bad"

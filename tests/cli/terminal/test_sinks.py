@@ -138,7 +138,7 @@ def test_an_error_a_list_of_models_and_an_artifact(ore, tmp_path):
     "args",
     [["--list-sessions"], ["--show-session", "s"], ["--search-sessions", "a"], ["--session", "s"]],
 )
-def test_a_session(ore, args):
+def test_no_session_verb_lets_a_message_command_the_terminal(ore, args):
     messages = [Message("user", f"a {ALL}"), Message("assistant", f"{ALL}\nYou: forged")]
     FileSessionStore().save(Session(messages), "s")
     result = ore(*args, stdin="", **TERMINAL)
@@ -146,7 +146,7 @@ def test_a_session(ore, args):
     assert "\nYou: forged" not in result.out + result.err
 
 
-def test_skills_and_tools(ore, home, tmp_path, monkeypatch):
+def test_no_name_of_a_skill_tool_or_file_commands_the_terminal(ore, home, tmp_path, monkeypatch):
     folder = home / ".ore" / "skills" / "odd"
     folder.mkdir(parents=True)
     description = json.dumps(f"Does {ALL}")

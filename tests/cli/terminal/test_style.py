@@ -22,7 +22,9 @@ from ore.cli.terminal.streams import allows_colour, paint, paint_label
         (False, {"TERM": "xterm", "FORCE_COLOR": "1"}, False),
     ],
 )
-def test_who_says_what(is_terminal, environ, allowed):
+def test_colour_is_for_terminals_that_obey_unless_a_variable_says_otherwise(
+    is_terminal, environ, allowed
+):
     assert allows_colour(is_terminal, environ) == allowed
 
 

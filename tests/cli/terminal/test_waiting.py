@@ -118,7 +118,7 @@ def test_without_a_free_thread_there_is_no_indicator_and_no_error():
     assert (target.stdout.getvalue(), target.stderr.getvalue()) == ("Paris.", "")
 
 
-def test_quiet_is_quiet():
+def test_quiet_shows_no_waiting_line():
     target = console(Terminal())
     target.quiet = True
     with counting(target, lambda: "waiting"):
