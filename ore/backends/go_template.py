@@ -22,7 +22,8 @@ _LONGEST = 1 << 17
 """Characters of a template that is read; a longer one is not known."""
 _REST = re.compile(r"""((?:"(?:\\.|[^"\\])*"|`[^`]*`|[^"`}]|\}(?!\}))*)\}\}""", re.DOTALL)
 """What follows ``{{``: an action and its end."""
-_COMMENT = re.compile(r"-?\s*/\*.*\*/\s*-?", re.DOTALL)
+_COMMENT, _ENDS = re.compile(r"-?\s*/\*"), re.compile(r"\s*-?\}\}")
+"""How a comment begins, which may have braces in it, and what follows its end."""
 _IS_ROLE = re.compile(r"\beq\s+[$\w]*\.Role((?:\s+\"\w+\")+)")
 _IS_NOT_ROLE = re.compile(r"(?:else\s+)?if\s+ne\s+[$\w]*\.Role\s+\"(\w+)\"")
 _RENDERER = re.compile(r"^RENDERER ", re.MULTILINE)
@@ -80,10 +81,14 @@ def _actions(template: str) -> list[str] | None:
     """Return what stands between braces but comments, stripped; None where one has no end."""
     found, at = list[str](), template.find("{{")
     while at >= 0:
-        action = _REST.match(template, at + 2)
+        if comment := _COMMENT.match(template, at + 2):
+            close = template.find("*/", comment.end())
+            action = None if close < 0 else _ENDS.match(template, close + 2)
+        else:
+            action = _REST.match(template, at + 2)
         if action is None:
             return None
-        if not _COMMENT.fullmatch(action[1]):
+        if comment is None:
             found.append(action[1].strip("- \t\r\n"))
         at = template.find("{{", action.end())
     return found

@@ -94,6 +94,14 @@ TEMPLATES = {
     ),
     "braces in a text": ('{{ "}}" }}{{ range .Messages }}{{ .Content }}{{ end }}', ALL),
     "a comment": ("{{- /* .System .Content */ -}}{{ .Prompt }}", NO_SYSTEM),
+    "a part in a comment": (
+        '{{ range .Messages }}{{/* {{ if eq .Role "system" }}{{ .Content }}{{ end }} */}}'
+        '{{ if ne .Role "system" }}{{ .Content }}{{ end }}{{ end }}',
+        NO_SYSTEM,
+    ),
+    "a comment with a quote": ('{{- /* of 5" */ -}}{{ .Prompt }}', NO_SYSTEM),
+    "a comment that is open": ("{{ .Prompt }}{{/* {{ .System }}", None),
+    "a comment with more behind it": ("{{ .Prompt }}{{/* a */ .System }}", None),
     "a comment on messages": ("{{/* no .Messages */}}{{ .System }} {{ .Prompt }}", ALL),
     "messages kept in a variable": (
         '{{ $all := .Messages }}{{ range .Messages }}{{ if eq .Role "user" }}{{ range $all }}'
