@@ -23,6 +23,7 @@ FACTS = ("threads", "batch_threads", "batch", "quantization", "parameter_count",
 """What else is listed: threads that write and that read; the tokens of a batch; what the model is."""
 
 _WINDOW = "num_ctx"
+_LOADING = frozenset((_WINDOW, "num_batch", "num_gpu", "num_thread", "main_gpu", "use_mmap"))
 _MOST_CHARACTERS, _LONGEST_FACT = 1 << 16, 48
 _IN_FULL = " (`ORE.record()` lists all)"
 _LARGE = re.compile(r"-?\d(?:\.\d{1,20})?e\+\d\d", re.ASCII)
@@ -65,6 +66,15 @@ def effective(
         found[_WINDOW] = {"value": window, "from": origin}
     known = facts or {}
     return {"parameters": found, **{name: known.get(name) for name in FACTS}}
+
+
+def without_sampling(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what ``effective`` takes, of a turn in which nothing is sampled: how the model is loaded."""
+    kept = {
+        layer: {name: value for name, value in (told.get(layer) or {}).items() if name in _LOADING}
+        for layer in (USER, ORE, MODEL)
+    }
+    return {**told, **kept, "server": None}
 
 
 def parameters_of(modelfile: object) -> dict[str, Any]:

@@ -76,6 +76,8 @@ def cannot_say(reason: str) -> Judgement:
 def why_not(artifact: ExecutionArtifact) -> str | None:
     """Return why nobody can say whether a model gave the answer of ``artifact``; None if one can."""
     metadata, provenance = artifact.output.metadata, artifact.provenance or {}
+    if metadata.get("choice"):
+        return "it was chosen from words, and is not what the model would say by itself"
     temperature = _in_force(provenance, "temperature")
     if not isinstance(temperature, (int, float)):
         return "it does not say its temperature"
@@ -84,8 +86,6 @@ def why_not(artifact: ExecutionArtifact) -> str | None:
     for name, what in (("format", "a schema"), ("stop", "stop texts")):
         if _in_force(provenance, name):
             return f"it was asked with {what}, which the answer alone does not show"
-    if metadata.get("choice"):
-        return "it was chosen from words, and is not what the model would say by itself"
     if metadata.get("thinking"):
         return "the model thought first, and what it thought is no part of the answer"
     if metadata.get("done_reason") != "stop" and cut_off_by(metadata) != "a limit":

@@ -12,7 +12,7 @@ from typing import Any
 from ore.artifact import encode_artifact, parse_artifact, read_bytes
 from ore.artifact.canonical import exact
 from ore.artifact.sources import ANSWER_OF, PERSONA, SESSION, SYSTEM
-from ore.backends.effective import effective
+from ore.backends.effective import effective, without_sampling
 from ore.backends.settings import Settings
 from ore.core import load_aya_system_prompt
 from ore.errors import UsageError
@@ -75,6 +75,8 @@ def in_force(settings: Settings, response: Response, told: Mapping[str, Any]) ->
     """
     window = fit_of(response).get("window")
     known: dict[str, Any] = {"user": settings.options, "window": window, **told}
+    if settings.choices is not None:
+        known = without_sampling(known)
     told_of: dict[str, Any] = exact(effective(**known))
     return told_of
 
