@@ -13,15 +13,23 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from ore.store import FileSessionStore
 from tests.support.harness import run_ore
 from tests.support.skill_files import write_skill
 
 # Enough to find what breaks, few enough for a suite that is run often; the long runs are
-# ``python -m tests.by_hand.sweeps`` and ``python -m tests.by_hand.fuzz_ndjson``.
-settings.register_profile("suite", max_examples=40, deadline=None)
+# ``python -m tests.by_hand.sweeps`` and ``python -m tests.by_hand.fuzz_ndjson``. The examples are the
+# same each time, and may take their time: no change is refused for what it did not bring, or a busy machine.
+settings.register_profile(
+    "suite",
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("suite")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, and all it starts
