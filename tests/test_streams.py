@@ -33,7 +33,7 @@ from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.harness import ScriptedReasoner
 from tests.support.house import ROOT
-from tests.support.process import until
+from tests.support.process import PATIENCE, until
 
 WORDS = "word " * 400
 
@@ -51,7 +51,7 @@ class Slow(Reasoner):
         try:
             yield "one "
             self.waits.set()
-            assert self.goes_on.wait(30)
+            assert self.goes_on.wait(PATIENCE)
             yield "two"
             return Response("one two", "slow")
         finally:
@@ -78,7 +78,7 @@ def waiting_for(server, kind):
         thread.start()
         until(lambda: bool(server.chats))
         yield stream, server
-        thread.join(5)
+        thread.join(PATIENCE)
         assert not thread.is_alive() and failed == [] and session.messages == []
         assert stream.is_closed and list(stream) == []
         with pytest.raises(UsageError):
@@ -118,11 +118,11 @@ def test_a_stream_of_any_reasoner_ends_where_it_comes_back():
     stream, read = ORE(reasoner, "").stream("Hello"), []
     thread = threading.Thread(target=lambda: read.extend(stream))
     thread.start()
-    assert reasoner.waits.wait(5)
+    assert reasoner.waits.wait(PATIENCE)
     stream.close()
     assert not reasoner.is_closed
     reasoner.goes_on.set()
-    thread.join(5)
+    thread.join(PATIENCE)
     assert (read, reasoner.is_closed, stream.is_closed) == (["one "], True, True)
 
 
@@ -132,11 +132,11 @@ def test_who_reads_a_stream_that_is_being_read_takes_nothing_of_it():
     stream, read = ORE(reasoner, "").stream("Hello", session), []
     thread = threading.Thread(target=lambda: read.extend(stream))
     thread.start()
-    assert reasoner.waits.wait(5)
+    assert reasoner.waits.wait(PATIENCE)
     with pytest.raises(UsageError, match="being read already"):
         next(stream)
     reasoner.goes_on.set()
-    thread.join(5)
+    thread.join(PATIENCE)
     assert (read, stream.response.content) == (["one ", "two"], "one two")
     assert [message.content for message in session.messages] == ["Hello", "one two"]
 
@@ -146,7 +146,7 @@ class Deaf(Slow):
 
     def reason(self, messages):
         self.waits.set()
-        assert self.goes_on.wait(30)
+        assert self.goes_on.wait(PATIENCE)
         return Response("late", "deaf")
 
     def stream_reason(self, messages):
@@ -177,10 +177,10 @@ def test_a_closed_stream_keeps_nothing_even_if_its_reasoner_answers_later():
     stream, read = ORE(reasoner, "").stream("Hello", session), []
     thread = threading.Thread(target=lambda: read.extend(stream))
     thread.start()
-    assert reasoner.waits.wait(5)
+    assert reasoner.waits.wait(PATIENCE)
     stream.close()
     reasoner.goes_on.set()
-    thread.join(5)
+    thread.join(PATIENCE)
     assert (read, session.messages, stream.is_closed) == (["la"], [], True)
 
 
@@ -197,7 +197,7 @@ def test_a_cancelled_turn_keeps_nothing_even_if_its_reasoner_answers_later():
         with pytest.raises(asyncio.CancelledError):
             await task
         reasoner.goes_on.set()
-        turn.join(5)
+        turn.join(PATIENCE)
 
     asyncio.run(cancel())
     assert session.messages == []
@@ -212,7 +212,7 @@ def test_a_turn_that_is_cancelled_when_its_thread_is_done_keeps_nothing():
         await asyncio.sleep(0)
         for thread in threading.enumerate():
             if thread.name == "ore-turn":
-                thread.join(5)  # while the loop does not hear of it
+                thread.join(PATIENCE)  # while the loop does not hear of it
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -233,7 +233,7 @@ def test_two_turns_at_once_with_one_answer_leave_a_session_that_can_be_saved(tmp
         await asyncio.sleep(0)
         for thread in threading.enumerate():
             if thread.name == "ore-turn":
-                thread.join(5)  # both have ended before the loop hears of one
+                thread.join(PATIENCE)  # both have ended before the loop hears of one
         await asyncio.gather(*turns)
 
     session = Session()
@@ -252,7 +252,7 @@ def test_a_stream_that_its_thread_has_read_is_kept_only_once_the_loop_has(reads_
             first = await stream.__anext__()
             for thread in threading.enumerate():
                 if thread.name == "ore-turn":
-                    thread.join(5)
+                    thread.join(PATIENCE)
             assert first == "a" and session.messages == []
             with pytest.raises(UsageError, match="read the stream to its end"):
                 stream.response
@@ -314,7 +314,7 @@ def test_cancelling_a_task_stops_the_model_at_once(kind, scenario):
         assert session.messages == []
 
     with FakeOllama(scenario=scenario) as server:
-        asyncio.run(asyncio.wait_for(cancel(server), 10))
+        asyncio.run(asyncio.wait_for(cancel(server), PATIENCE))
 
 
 @both
@@ -352,7 +352,7 @@ def test_a_turn_without_a_thread_for_it_is_an_error_of_ours(kind, monkeypatch):
     with FakeOllama() as server:
         for name in ("_start_new_thread", "_start_joinable_thread"):  # until Python 3.12, and since
             monkeypatch.setattr(threading, name, refuse, raising=False)
-        asyncio.run(asyncio.wait_for(ask_twice(server), 10))
+        asyncio.run(asyncio.wait_for(ask_twice(server), PATIENCE))
 
 
 def test_an_interrupt_as_a_stream_begins_to_read_stops_no_later_turn(monkeypatch):
@@ -379,12 +379,11 @@ def test_an_interrupt_as_a_stream_begins_to_read_stops_no_later_turn(monkeypatch
 def test_turns_of_one_loop_wait_side_by_side():
     async def ask(server):
         engine = ORE(AyaReasoner("llama3.2", server.url), "")
-        await asyncio.gather(*(engine.aexecute("Hello") for _ in range(8)))
+        return await asyncio.gather(*(engine.aexecute("Hello") for _ in range(8)))
 
-    with FakeOllama(delay=0.1, reply="one two three") as server:
-        asyncio.run(ask(server))
-        spans = sorted((chat.received_at, 1) for chat in server.chats)
-        assert spans[-1][0] - spans[0][0] < 0.3  # one after the other they take 2.4 s
+    together = threading.Barrier(8, timeout=PATIENCE)
+    with FakeOllama(reply=lambda request: together.wait() and "one" or "one") as server:
+        assert [each.content for each in asyncio.run(ask(server))] == ["one"] * 8
 
 
 def test_a_dropped_stream_stops_the_model():
@@ -396,7 +395,7 @@ def test_a_dropped_stream_stops_the_model():
             await asyncio.sleep(0.01)
 
     with FakeOllama(scenario="stall") as server:
-        asyncio.run(asyncio.wait_for(drop(server), 10))
+        asyncio.run(asyncio.wait_for(drop(server), PATIENCE))
 
 
 class Counting(Reasoner):
@@ -425,7 +424,7 @@ def test_a_stream_that_outlives_its_loop_stops_the_model():
         assert await anext_of(kept[0])
 
     asyncio.run(leave())
-    assert reasoner.is_closed.wait(10)
+    assert reasoner.is_closed.wait(PATIENCE)
 
 
 @pytest.mark.parametrize("thrown", [GeneratorExit, KeyError, KeyboardInterrupt])
@@ -451,7 +450,7 @@ def test_a_stream_that_nobody_waits_for_any_more_stops_the_model(thrown):
         await asyncio.to_thread(until, lambda: server.chats)
         with pytest.raises(thrown):
             waiting.throw(thrown())
-        await asyncio.to_thread(until, lambda: server.chats[0].disconnected_at, 5)
+        await asyncio.to_thread(until, lambda: server.chats[0].disconnected_at)
         assert stream.is_closed
 
     with FakeOllama(scenario="stall") as server:
@@ -476,7 +475,7 @@ def test_nobody_is_told_of_the_error_of_a_coroutine_that_nobody_goes_on_with():
         (thread,) = (each for each in threading.enumerate() if each.name == "ore-turn")
         turn.close()
         reasoner.goes_on.set()
-        await asyncio.to_thread(thread.join, 5)
+        await asyncio.to_thread(thread.join, PATIENCE)
         await asyncio.sleep(0)
 
     asyncio.run(begin())

@@ -350,10 +350,10 @@ def test_a_key_that_a_server_escapes_is_not_shown(written):
 
 
 def test_a_key_in_a_large_answer_is_not_shown_and_is_found_fast():
-    begun = time.monotonic()
+    begun = time.process_time()
     assert without_key(b"\\" * (8 << 20) + b"sk-hunter2", "sk-hunter2").endswith(b"[the key]")
     assert without_key(b"\\" * 9999, "\\" * 30).startswith(b"[the key][the key]")
-    assert time.monotonic() - begun < 10
+    assert time.process_time() - begun < 10
 
 
 def test_a_short_key_of_a_server_on_this_machine_is_a_word_like_any_other():
@@ -509,6 +509,6 @@ def test_an_address_that_a_file_is_to_be_written_to_is_shown_without_its_passwor
 @pytest.mark.slow
 def test_logins_are_looked_for_in_time_that_grows_with_the_text():
     for part in ("http:", "http:\\", "ab:/x:", "http:a:1", "@"):
-        started = time.monotonic()
+        started = time.process_time()
         said(f"@{part * 100_000}/")
-        assert time.monotonic() - started < 2.0, part
+        assert time.process_time() - started < 2.0, part

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import stat
 import time
 
@@ -63,11 +64,13 @@ def test_what_became_of_runs_is_written_for_ci(tmp_path):
         yield Replayed("b.json", "not run", reason="it is gone")
         raise ArtifactError("The folder is gone.")
 
+    began = time.perf_counter()
     with pytest.raises(ArtifactError, match="is gone"):
         ore.write_junit(path, outcomes(), "mine")
+    took = time.perf_counter() - began
     cases = [case for suite in JUnitXml.fromfile(str(path)) for case in suite]
     assert [(case.name, case.is_passed) for case in cases] == [("a.json", True), ("b.json", False)]
-    assert cases[0].time >= 0.1 > cases[1].time
+    assert cases[0].time >= 0.1 and cases[0].time + cases[1].time <= took + 0.01  # they are rounded
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(OutputError):
         ore.write_junit(tmp_path / "mine.txt", [])
@@ -78,6 +81,7 @@ def test_a_log_keeps_each_run_and_finds_the_newest(tmp_path):
     log = ore.RunLog(tmp_path / "runs")
     first, second = made("One?"), made("Two?")
     paths = [log.add(first), log.add(second)]
+    os.utime(paths[0], (0, 0))  # a system may write the same moment for both
     assert ore.read_artifact(log.last()) == second and ore.verify(paths).holds
     assert stat.S_IMODE(paths[0].parent.stat().st_mode) == 0o700
     (tmp_path / "file").write_text("")

@@ -78,5 +78,5 @@ def test_a_model_is_chosen_in_the_time_that_all_of_it_may_take():
     with FakeOllama(wait=2.0, on="*", models=("b:1", "c:1"), version="0.12.0") as server:
         client = OllamaClient(Host(server.url)).prepared()
         started = time.monotonic()
-        assert client.default_model(2.4) == "b:1"  # the list took most of it
-        assert time.monotonic() - started < 3.5
+        assert client.default_model(3.0) == "b:1"  # the list took most of it
+        assert time.monotonic() - started < 4.0  # if each might take all of it, they would take 4 s

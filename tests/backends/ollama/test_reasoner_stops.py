@@ -50,19 +50,22 @@ def test_a_deadline_ends_a_turn_whatever_the_server_does(scenario, options, stre
         if scenario != "endless-stream" or streams:
             assert type(caught.value) is BackendTimeoutError
             assert "was not complete after 0.1 s" in str(caught.value)
-        until(lambda: server.chats[0].disconnected_at is not None)
+        # On a busy machine the time may be over before the turn is sent.
+        until(lambda: all(chat.disconnected_at is not None for chat in server.chats))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("think", [None, True])
 def test_what_is_asked_before_a_turn_counts_for_its_deadline(think):
     messages = [Message("system", "Be brief."), Message("system", "Rhyme."), *HELLO]
-    with FakeOllama(wait=0.5, on="*", capabilities=("completion", "thinking")) as server:
-        reasoner = AyaReasoner("llama3.2", server.url, deadline=0.8, think=think)
+    with FakeOllama(wait=1.2, on="*", capabilities=("completion", "thinking")) as server:
+        reasoner = AyaReasoner("llama3.2", server.url, deadline=1.4, think=think)
         started = time.monotonic()
         with pytest.raises(BackendTimeoutError):
             reasoner.reason(messages)
-        assert time.monotonic() - started < 0.95
+        assert (
+            time.monotonic() - started < 2.3
+        )  # if it did not count, two questions would take 2.4 s
 
 
 @pytest.mark.slow

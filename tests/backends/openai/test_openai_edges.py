@@ -626,9 +626,9 @@ def test_a_list_of_many_models_takes_no_long_time():
 
 @pytest.mark.slow
 def test_what_is_imported_for_a_list_is_no_silence_of_the_server(monkeypatch):
-    monkeypatch.setattr(openai_models, "load_packages", lambda: sleep(0.4))
+    monkeypatch.setattr(openai_models, "load_packages", lambda: sleep(1.1))
     with FakeOpenAI() as fake:
-        assert OpenAIBackend(Host(fake.url), seconds=0.3).models() == ["small"]
+        assert OpenAIBackend(Host(fake.url), seconds=1.0).models() == ["small"]
 
 
 CALL = '{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}'
