@@ -34,9 +34,7 @@ settings.load_profile("suite")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, and all it starts
     signal.signal(signal.SIGINT, signal.default_int_handler)
-if (
-    signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-):  # nohup: what the tests start is not to inherit it
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # nohup; what the tests start inherits it
     signal.signal(signal.SIGHUP, lambda *_: None)
 
 # Looked at once, before the tests' own home and environment take its place.

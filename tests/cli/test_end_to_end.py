@@ -18,7 +18,18 @@ from ore.backends.choice import open_backend
 from tests.support.artifacts import GOOD
 from tests.support.fake_ollama import FakeOllama
 from tests.support.harness import run_ore
-from tests.support.process import MAIN, PATIENCE, ROOT, end, environment, run, running, start, until
+from tests.support.process import (
+    IN_SHELL,
+    MAIN,
+    PATIENCE,
+    ROOT,
+    end,
+    environment,
+    run,
+    running,
+    start,
+    until,
+)
 
 
 def here(*args, **more):
@@ -234,7 +245,7 @@ def test_a_full_disk_and_a_closed_stdout_are_1(server):
         result = run("Hi", stdout=full)
     assert result.code == 1 and len(result.err.splitlines()) == 1
     shell = subprocess.run(
-        f"{sys.executable} {MAIN} Hi >&- </dev/null", shell=True, capture_output=True, text=True
+        f"{IN_SHELL} Hi >&- </dev/null", shell=True, capture_output=True, text=True
     )
     assert shell.returncode == 1 and "stdout is closed" in shell.stderr
 
@@ -253,9 +264,7 @@ def test_a_full_disk_under_stderr_changes_neither_answer_nor_exit_code(server):
     [("Hi 2>&- <&-", "Paris.\n"), ("--version 2>&-", "ore "), ("Hi --dry-run <&-", "{")],
 )
 def test_a_closed_stderr_or_stdin_is_survived(server, line, shown):
-    shell = subprocess.run(
-        f"{sys.executable} {MAIN} {line}", shell=True, capture_output=True, text=True
-    )
+    shell = subprocess.run(f"{IN_SHELL} {line}", shell=True, capture_output=True, text=True)
     assert shell.returncode == 0 and shell.stdout.startswith(shown)
 
 

@@ -27,7 +27,7 @@ from ore.backends.settings import Settings
 from ore.errors import BackendError, UsageError
 from ore.types import Message
 from tests.support.fake_ollama import FakeOllama
-from tests.support.process import MAIN, PATIENCE, ROOT, environment, until
+from tests.support.process import IN_SHELL, MAIN, PATIENCE, ROOT, environment, until
 from tests.support.terminal import OnTerminal
 
 pytest.importorskip("distributed", reason="distributed is not installed (requirements-dask.txt)")
@@ -551,9 +551,7 @@ needs_openssl = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl 
 def test_the_terminal_shows_what_is_typed_after_dask_asked_for_a_passphrase(tmp_path, typed):
     (tmp_path / "t.csv").write_text("n\n1\n")
     with tls_cluster(tmp_path) as (address, settings):
-        ore = (
-            f"{sys.executable} {MAIN} --rows {tmp_path}/t.csv x{{{{n}}}} -m m --scheduler {address}"
-        )
+        ore = f"{IN_SHELL} --rows {tmp_path}/t.csv x{{{{n}}}} -m m --scheduler {address}"
         ore += " --deadline 3"
         script = f"trap : INT; {ore}; stty -a | grep -o -e '[- ]echo ' | sed 's/^/now:/'"
         with OnTerminal(

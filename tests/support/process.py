@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -13,6 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MAIN = str(ROOT / "main.py")
+IN_SHELL = shlex.join([sys.executable, MAIN])
+"""ORE as a shell starts it."""
 PATIENCE = 120.0
 """Seconds after which what should have come about is a failure; a busy machine needs many."""
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 
 import pytest
 
 from ore.backends.choice import open_backend
 from ore.backends.weights import PINNED
-from tests.support.process import MAIN, run
+from tests.support.process import IN_SHELL, run
 from tests.support.runs import rewrite, rows
 
 pytestmark = pytest.mark.embedded
@@ -32,7 +31,7 @@ def test_a_pipeline_of_three_stages_verifies_and_a_change_anywhere_is_named(fold
         'ore "Name a colour." -o num_predict=8 --artifact-out | tee a.json'
         " | ore --artifact-in - --artifact-out | tee b.json"
         " | ore --artifact-in - --artifact-out c.json"
-    ).replace("ore ", f"{sys.executable} {MAIN} ")
+    ).replace("ore ", f"{IN_SHELL} ")
     subprocess.run(shell, shell=True, cwd=folder, check=True, capture_output=True)
     done = run("--verify", "c.json", "a.json", "b.json", cwd=folder)
     assert (done.code, done.err) == (0, "3 artifacts: 3 hold.\n")

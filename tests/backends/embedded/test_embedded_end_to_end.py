@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 
-from tests.support.process import MAIN, end, run, start
+from tests.support.process import IN_SHELL, end, run, start
 
 pytestmark = pytest.mark.embedded
 CAPITAL = "Name the capital of France."
@@ -57,7 +56,7 @@ def test_a_repl_reuses_what_it_has_computed():
 def test_three_runs_are_chained_by_artifacts():
     shell = (
         f'ore "{CAPITAL}" --artifact-out | ore --artifact-in - --artifact-out | ore --artifact-in -'
-    ).replace("ore ", f"{sys.executable} {MAIN} ")
+    ).replace("ore ", f"{IN_SHELL} ")
     done = subprocess.run(shell, shell=True, capture_output=True, text=True, check=True)
     assert "Paris" in done.stdout
     assert done.stderr.count("Running the prompt of") == 2

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,9 @@ from ore.errors import IncompleteAnswerError
 from tests.support.gguf import write_model
 from tests.support.process import ROOT, environment
 
-PIP = f"{sys.executable} -m ensurepip && {sys.executable} -m pip"  # started without any package
+PYTHON = shlex.quote(sys.executable)
+PIP = f"{PYTHON} -m ensurepip && {PYTHON} -m pip"  # started without any package
+NEEDS = f"-r {shlex.quote(f'{ROOT}/requirements-embedded.txt')}"
 
 START = """
 import sys
@@ -59,7 +62,7 @@ def started(folder: Path, package: str | None, before: str = "", **variables) ->
     path = write_model(folder / "m.gguf")
     done = subprocess.run(
         [sys.executable, "-S", "-c", before + START.format(path=str(path))],
-        env=environment(PYTHONPATH=f"{folder}:{ROOT}", **variables),
+        env=environment(PYTHONPATH=f"{folder}:{ROOT}", PATH="/nowhere", **variables),  # without uv
         capture_output=True,
         text=True,
     )
@@ -69,8 +72,7 @@ def started(folder: Path, package: str | None, before: str = "", **variables) ->
 @pytest.mark.slow
 def test_a_missing_engine_names_the_requirements_file(tmp_path):
     assert started(tmp_path, None) == (
-        "ExtraNotInstalledError: The embedded engine is not installed: "
-        f"{PIP} install -r {ROOT}/requirements-embedded.txt"
+        "ExtraNotInstalledError: The embedded engine is not installed: " f"{PIP} install {NEEDS}"
     )
 
 
@@ -86,17 +88,16 @@ def test_a_missing_engine_names_the_requirements_file(tmp_path):
         (
             "raise ImportError('undefined symbol')",
             "ExtraNotInstalledError: The embedded engine can't be loaded (undefined symbol): "
-            f"{PIP} install --force-reinstall -r {ROOT}/requirements-embedded.txt",
+            f"{PIP} install --force-reinstall {NEEDS}",
         ),
         (
             "raise OSError(5, 'Input/output error')",
             "ExtraNotInstalledError: The embedded engine can't be loaded ([Errno 5] Input/output "
-            f"error): {PIP} install --force-reinstall -r {ROOT}/requirements-embedded.txt",
+            f"error): {PIP} install --force-reinstall {NEEDS}",
         ),
         (
             PACKAGE.replace("self.model, ", "self.x, "),
-            "BackendError: ORE does not know this release of xllamacpp: "
-            f"{PIP} install -r {ROOT}/requirements-embedded.txt",
+            "BackendError: ORE does not know this release of xllamacpp: " f"{PIP} install {NEEDS}",
         ),
         *(
             (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import stat
@@ -20,6 +21,8 @@ from tests.support.sessions import turn
 from tests.support.terminal import OURS, OnTerminal
 
 pytest.importorskip("readline")
+
+PYTHON = shlex.quote(sys.executable)
 ASK = "You:\x1b[0m "
 
 
@@ -445,9 +448,7 @@ def test_words_stay_whole_in_a_terminal_that_was_resized():
 @pytest.mark.slow
 def test_a_terminal_shows_what_is_typed_while_an_answer_is_stopped():
     with OnTerminal(command=["dash", "-i"], env={"PS1": "$ "}) as terminal:
-        terminal.type(
-            f'{sys.executable} -m tests.support.scripted \'[{{"slow": "Once upon "}}]\' -i -s\r'
-        )
+        terminal.type(f'{PYTHON} -m tests.support.scripted \'[{{"slow": "Once upon "}}]\' -i -s\r')
         terminal.wait_for(ASK)
         terminal.type("Go\r")
         terminal.wait_for("upon")
@@ -472,7 +473,7 @@ def test_a_terminal_shows_what_is_typed_while_an_answer_is_stopped():
 def test_a_repl_is_stopped_and_continued_with_its_line(tmp_path):
     env = {"PS1": "$ ", "INPUTRC": os.devnull, "HISTFILE": str(tmp_path / "history")}
     with OnTerminal(command=["bash", "--norc", "-i"], env=env) as terminal:
-        terminal.type(f"{sys.executable} -m tests.support.scripted '[\"Fine.\"]' -i\r")
+        terminal.type(f"{PYTHON} -m tests.support.scripted '[\"Fine.\"]' -i\r")
         terminal.wait_for(ASK)
         terminal.type("half")
         terminal.wait_for("half")
@@ -500,7 +501,7 @@ def test_a_repl_is_stopped_and_continued_with_its_line(tmp_path):
 def test_a_repl_that_was_in_the_background_shows_what_is_typed(tmp_path, args):
     env = {"PS1": "$ ", "INPUTRC": os.devnull, "HISTFILE": str(tmp_path / "history")}
     with OnTerminal(command=["bash", "--norc", "-i"], env=env) as terminal:
-        command = f"{sys.executable} -m tests.support.scripted '[\"Fine.\"]' {args}"
+        command = f"{PYTHON} -m tests.support.scripted '[\"Fine.\"]' {args}"
         terminal.type(f"{command} &\r")
         while b"Stopped" not in terminal.wait_for("$ "):
             time.sleep(0.2)
