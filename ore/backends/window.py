@@ -29,6 +29,14 @@ _KEPT = 4  # tokens of a prompt's beginning that a server keeps, unless it is to
 _REPEATED = re.compile(rb"([\x00-\x7f]|[\xc2-\xf4][\x80-\xbf]+)\1{3,}")
 """A character four times and more: a hundred of them can be one token."""
 
+_ONE_TOKEN = (
+    (re.compile(rb"<(?:[/|]?\w+\|?|\xef\xbd\x9c[^<>\n]{1,40})>"), b" a "),
+    (re.compile(rb"\[/?[A-Z_]+]"), b" a "),
+    (re.compile(rb"'(?<=[A-Za-z]')(?:[sdmt]|re|ve|ll)\b"), b""),
+)
+"""What a vocabulary may have as one token, of several kinds of characters, and a word for it: a tag of
+HTML (Gemma), a mark of a chat (``<|im_end|>``, ``[INST]``), and a word with its ``'t`` (gpt-oss)."""
+
 _CONTINUATION = bytes(range(0x80, 0xC0))
 _CJK = (*range(0xE3, 0xEE), 0xEF)
 """What begins a Chinese, Japanese or Korean character in UTF-8, and full-width signs."""
@@ -105,7 +113,7 @@ def estimate(texts: Iterable[bytes], images: int = 0) -> Estimate:
     indents += text.translate(_BREAKS, b" ").count(b"\n0") - ends.count(b"\n0")  # of numbers
     many += breaks * _MANY_PER_BREAK + indents * _MANY_PER_INDENT
     likely = images * _TOKENS_PER_IMAGE + int(many / share) + len(every) * _TOKENS_PER_MESSAGE
-    least = _fewest(_REPEATED.sub(rb"\1", text).translate(_KINDS, _CONTINUATION))
+    least = _fewest(_as_words(_REPEATED.sub(rb"\1", text)).translate(_KINDS, _CONTINUATION))
     least = least * 9 // 10  # a tenth for vocabularies that were not seen
     return Estimate(least, likely, most_of(every, images))
 
@@ -113,6 +121,13 @@ def estimate(texts: Iterable[bytes], images: int = 0) -> Estimate:
 def most_of(texts: Sequence[bytes], images: int) -> int:
     """Return how many tokens messages' texts in UTF-8, and so many images, can have at most."""
     return images * _MOST_PER_IMAGE + sum(map(len, texts)) + len(texts) * _MOST_PER_MESSAGE
+
+
+def _as_words(text: bytes) -> bytes:
+    """Return a text with a word in the place of what may be one token."""
+    for pattern, word in _ONE_TOKEN:
+        text = pattern.sub(word, text)
+    return text
 
 
 def _fewest(kinds: bytes) -> int:

@@ -1,7 +1,7 @@
 """What real vocabularies make of texts of many kinds: the fewest tokens and the most.
 
 Measured with those of cl100k, o200k, p50k (OpenAI), Llama 3 and 4, Qwen, DeepSeek V3, Mistral v1 and
-Tekken, Claude 2 and SmolLM2, without what a chat template adds.
+Tekken, Gemma 3, Claude 2 and SmolLM2, without what a chat template adds.
 """
 
 SAMPLES: dict[str, tuple[str, int, int]] = {
@@ -123,6 +123,25 @@ SAMPLES: dict[str, tuple[str, int, int]] = {
         "em>.</p>",
         81,
         97,
+    ),
+    "tags": (  # each is one token for Gemma
+        "<table>\n<tr><th>Day</th><th>Tide</th></tr>\n<tr><td>1</td><td>high</td></tr>\n"
+        "<tr><td>2</td><td>low</td></tr>\n<tr><td>3</td><td></td></tr>\n</table>\n"
+        "<ul>\n<li>Salt</li>\n<li>Wool</li>\n</ul>\n",
+        52,
+        105,
+    ),
+    "marks of a chat": (  # each is one token for whoever has them in its template
+        "<|im_start|>user\nHigh?<|im_end|>\n<|im_start|>assistant\nLow.<|im_end|>\n" * 3,
+        42,
+        114,
+    ),
+    "dialogue": (  # "don't" is one token for o200k
+        "\"I don't think it's high yet,\" she said. \"It isn't, and we can't wait.\" \"You're "
+        "right, they've gone. That's what I'd do, so let's go: he won't mind, and she'll see "
+        "we're not late.\"\n",
+        46,
+        72,
     ),
     "CSV": (
         "1,4.12,3.71,-0.02\n2,10.25,0.94,-0.11\n3,16.38,3.86,0.07\n4,22."
