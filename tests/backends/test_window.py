@@ -206,6 +206,24 @@ def test_breaks_and_blanks_before_numbers_are_tokens_of_their_own(text, tokens):
 @pytest.mark.parametrize(
     "text, tokens",
     [
+        ("Բոլոր մարդիկ ծնվում են ազատ ու հավասար իրենց արժանապատվությամբ ու իրավունքներով։", 129),
+        ("ހުރިހާ އިންސާނުން ވެސް އުފަންވަނީ މިނިވަންކަމުގައި", 96),
+        ("ߤߊߘߡߊߘߋ߲ ߓߍ߯ ߛߐߟߏߣߍ߲߫ ߦߋ߫ ߢߣߊߡߊߦߊ", 62),
+        ("ⵉⵎⴷⴰⵏⵏ ⴰⴽⴽⵯ ⴷ ⵜⵜⵍⴰⵍⵏ ⴷ ⵉⵍⴻⵍⵍⵉⵢⵏ", 76),
+        ("ꊿꂷꃅꄿꐨꐥ ꌅꅍꀂꏽꐯꒈꃅꐥꌐ", 43),
+        ("ꦱꦧꦼꦤ꧀ꦲꦸꦮꦺꦴꦁꦏꦭꦲꦶꦫ", 48),
+        ("⠠⠮ ⠟⠊⠉⠅ ⠃⠗⠕⠺⠝ ⠋⠕⠭", 42),
+    ],
+    ids=["Armenian", "Dhivehi", "N'Ko", "Tifinagh", "Yi", "Javanese", "Braille"],
+)
+def test_letters_that_few_vocabularies_know_are_tokens_for_each_of_their_bytes(text, tokens):
+    """As Llama 3 counts them. A conversation that is taken for less is complete although it was cut."""
+    assert tokens <= estimate([text.encode()]).likely
+
+
+@pytest.mark.parametrize(
+    "text, tokens",
+    [
         (
             '{\n  "id": 1000,\n  "name": "frank",\n  "tags": [\n    "red",\n    "north"\n  ]\n}\n'
             * 6,
