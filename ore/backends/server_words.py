@@ -83,7 +83,7 @@ TOO_LONG = _any_of(
 )
 """Said of a prompt that does not fit the model's window, with its answer or without."""
 OF_BOTH = (
-    r"(?is)(?!.*(requested 0 output tokens|at least 1, got -|leave room for output))"
+    r"(?is)(?!.*(requested 0 output tokens|at least 1, got -|leave room for output|without any output))"
     r".*(max_(completion_|new_)?tokens|completion|output tokens)"
 )
 """Said where the prompt and the answer that is asked for do not fit together, and the first alone may."""

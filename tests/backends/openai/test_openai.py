@@ -540,8 +540,11 @@ def test_each_server_s_words_for_a_prompt_that_does_not_fit_are_known(text, stat
         "length is only 8192 tokens, resulting in a maximum input length of 8192 tokens.",
         "max_tokens must be at least 1, got -7584. (parameter=max_tokens, value=-7584)",
         "Prompt too long: 5152 tokens exceeds max_seq_len 2048\n(leave room for output tokens)",
+        "This model's maximum context length is 1024 tokens. However, your prompt contains at least "
+        "1025 input tokens, which exceeds this limit even without any output tokens. Please reduce "
+        "the length of the input prompt. (parameter=input_tokens, value=1025)",
     ],
-    ids=["vLLM", "vLLM's before March 2026", "Atlas"],
+    ids=["vLLM, earlier", "vLLM's before March 2026", "Atlas", "vLLM 0.32"],
 )
 def test_where_the_prompt_alone_does_not_fit_no_shorter_answer_is_advised(text):
     with FakeOpenAI() as fake:
