@@ -153,12 +153,11 @@ def _without_pin(wanted: Choice) -> Choice:
 
 def _is_file(backend: str, named: str | None, wanted: Choice) -> bool:
     """Whether the model is a file; ``UsageError`` where a server is to run it, which can't."""
-    model = None if wanted.is_name else wanted.model
-    if backend == "auto" and wanted.host is None and not wanted.is_name:
-        model = model or named
-    if not _is_gguf_file(model, backend, wanted.host):
+    model = wanted.model or (named if backend == "auto" and wanted.host is None else None)
+    of_server = backend == "ollama" or wanted.host is not None
+    if model is None or wanted.is_name or not _is_gguf_file(model, of_server):
         return False
-    if backend == "ollama" or wanted.host is not None:
+    if of_server:
         raise UsageError(
             f"{model} is a file, which only the embedded backend runs: use "
             f"`reasoner('embedded:NAME')`, and no `host=`."
@@ -166,15 +165,12 @@ def _is_file(backend: str, named: str | None, wanted: Choice) -> bool:
     return True
 
 
-def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:
+def _is_gguf_file(model: str, of_server: bool) -> bool:
     """Whether a model is a file; names of Ollama's may end like one (``hf.co/U/R:X.gguf``).
 
     So is what can only be a path (``./NAME``). Another without the ending is one by its first bytes; a
     bare name is never a file, so that none of the current folder answers in a model's place.
     """
-    if model is None:
-        return False
-    of_server = backend == "ollama" or host is not None
     if not model.lower().endswith(".gguf") and (of_server or not model.startswith(_PATHS)):
         return os.sep in model and begins_with(model, b"GGUF")
     if os.path.isfile(model):
