@@ -55,35 +55,37 @@ BEGUN = OPENAI._replace(check="ask again, or look at its log")  # the address is
 
 def unreachable_error(host: Host, why: str, protocol: Protocol) -> ServerUnreachableError:
     """Nothing listens at ``host``, or it can't be reached, or trusted; ``why`` is the system's reason."""
+    if why.startswith("407") and proxy_for(
+        host.url
+    ):  # what a proxy says that is asked for a tunnel
+        return proxy_error(host)
+    return ServerUnreachableError(_unreached(host, why, protocol), host=host.url)
+
+
+def _unreached(host: Host, why: str, protocol: Protocol) -> str:
+    """Return the sentence for a server that can't be reached."""
     if untrusted := untrusted_words(str(host), why):
-        text = f"{untrusted}, or name another server with `host=`."
-        return ServerUnreachableError(text, host=host.url)
+        return f"{untrusted}, or name another server with `host=`."
     if "too many open files" in why:
         limit = "this process may open no more files; raise the limit (ulimit -n), or take fewer turns at once"
         if "in system" in why:
             limit = "the system can open no more files; end other programs"
-        text = f"No connection to {host} can be made: {limit}."
-        return ServerUnreachableError(text, host=host.url)
-    proxy = proxy_for(host.url)
-    if proxy and why.startswith("407"):  # what a proxy says that is asked for a tunnel
-        return proxy_error(host)
+        return f"No connection to {host} can be made: {limit}."
     if "WRONG_VERSION_NUMBER" in why:  # TLS's words for an answer in plain text
         why = "what answers there does not speak https, so try http"
     if "UNEXPECTED_EOF" in why:
         why = "it closed the connection before it had said who it is, as one does that speaks no https"
     if REFUSED.search(why):
-        return ServerUnreachableError(
+        return (
             f"The {protocol.server} at {host} refuses ORE's TLS ({shorten(why)}): ask whoever runs it "
-            f"which version, name or certificate it wants, or name another with `host=`.",
-            host=host.url,
+            f"which version, name or certificate it wants, or name another with `host=`."
         )
     way, start = "", protocol.start
-    if proxy:
+    if proxy := proxy_for(host.url):
         way, start = _THROUGH.format(proxy=proxy), f"Else {start[0].lower()}{start[1:]}"
-    return ServerUnreachableError(
+    return (
         f"No {protocol.server} answers at {host}: {shorten(why)}. {way}{start}, or name "
-        f"another with `host=`.",
-        host=host.url,
+        f"another with `host=`."
     )
 
 
