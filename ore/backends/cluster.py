@@ -180,10 +180,10 @@ class ClusterBackend(Backend):
         try:
             answers = self._link.ask("about", self._where, self._model, look=look)
         except (LostCall, OutOfTime) as exc:
-            late = "look what else they are at" if isinstance(exc, OutOfTime) else None
-            if late is None:
+            advice = "look what else they are at"
+            if isinstance(exc, LostCall):
                 self._threads(limit)  # no worker is to blame where the scheduler has gone
-            advice = late or f"install ORE {__version__} on each"
+                advice = f"install ORE {__version__} on each"
             raise BackendError(
                 f"The workers of {self.host} can't be asked ({shorten(str(exc))}): {advice}."
             ) from exc
