@@ -30,6 +30,7 @@ from ore.types.speakers import AYA, UNNAMED
 
 if TYPE_CHECKING:  # a turn that is made from no artifact does not load it
     from ore.cli.chain import Link
+    from ore.glass.planned import Planned
     from ore.rows.given import Given
 
 PATIENCE = 2.0
@@ -84,6 +85,11 @@ class Asked(NamedTuple):
     settings: Settings = Settings()
     images: tuple[bytes, ...] = ()
     given: Given | None = None
+
+    @property
+    def planned(self) -> Planned | None:
+        """The turn of a plan, whose messages are there already, or None."""
+        return self.given.planned if self.given is not None else None
 
     @property
     def after(self) -> ExecutionArtifact | None:

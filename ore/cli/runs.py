@@ -83,7 +83,7 @@ def open_run(
 
         options, log = with_last(options, os.environ), run_log(options, os.environ)
     asked = read_asked(options, console, given)
-    if given is None or given.planned is None:
+    if asked.planned is None:
         options = with_default_system(options, os.environ)
     console.answers_as(asked.speaker)
     signer = _checked_output(options, console, log)
@@ -129,7 +129,7 @@ def _first(
 
     That of a turn that was planned is as it was then, with its conversation, in memory only.
     """
-    planned = asked.given.planned if asked.given is not None else None
+    planned = asked.planned
     if planned is None:
         has_turn = asked.prompt is not None and not options.is_repl
         return source.gather(asked.prompt or "", asked.typed) if has_turn else None
@@ -153,7 +153,7 @@ def _tell(
     elif console.stderr_is_terminal:
         console.notice(f"Model: {brief(model_id)} ({brief(backend.name)})")
     if options.verbose:
-        is_planned = asked.given is not None and asked.given.planned is not None
+        is_planned = asked.planned is not None
         said = "that of the plan." if is_planned else _persona(options, asked.system_from)
         console.notice(f"System prompt: {said}")
 
