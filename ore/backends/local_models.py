@@ -143,7 +143,7 @@ def check_unmended(model: LocalModel) -> None:
         )
 
 
-def check_bytes(model: LocalModel, *, anew: bool = False, deadline: Deadline | None = None) -> str:
+def check_bytes(model: LocalModel, *, deadline: Deadline | None = None) -> str:
     """Return the SHA-256 of a model's file; of one of a shelf, it is the one that its name says.
 
     A file is read once, as ``weights.file_digest`` says.
@@ -152,7 +152,7 @@ def check_bytes(model: LocalModel, *, anew: bool = False, deadline: Deadline | N
         FileAccessError: It is another, or the file can't be read.
         TimeoutError: The deadline has passed.
     """
-    digest = weights.file_digest(model.path, anew=anew, deadline=deadline)
+    digest = weights.file_digest(model.path, deadline=deadline)
     if model.on_shelf is None:
         return digest
     shelf, name = model.on_shelf.shelf, model.on_shelf.name
