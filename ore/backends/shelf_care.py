@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ore.backends import local_models, weights
+from ore.backends import Progress, local_models, weights
 from ore.backends.freeing import check_way, free, named
 from ore.backends.manifest import Manifest
 from ore.backends.model_names import ModelName, shown_name, shown_names
@@ -23,8 +23,6 @@ from ore.files.folder import Folder
 from ore.files.neutral import one_line
 from ore.files.reached import why_unread
 from ore.files.signals import deferred_signals
-
-Told = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Checked:
     is_known: bool
 
 
-def check_models(told: Told) -> Iterator[Checked]:
+def check_models(told: Progress) -> Iterator[Checked]:
     """Read every model whole and compare it with the SHA-256 that it must have.
 
     ``told`` is given the step, the bytes that were read and how many there are.
