@@ -71,10 +71,10 @@ def answer_once(run: Run, context: Context) -> Response | None:
         raise turn.not_kept
     if run.options.min_confidence is not None:
         check(turn.response, run.options.min_confidence)
-    if run.options.extract and isinstance(
-        why := _code_block(turn.response.content), CheckFailedError
-    ):
-        raise why
+    if run.options.extract:
+        block = _code_block(turn.response.content)
+        if isinstance(block, CheckFailedError):
+            raise block
     return turn.response
 
 
