@@ -10,7 +10,7 @@ from typing import Any
 from ore.backends import Backend
 from ore.cli.options import Options, with_default_system
 from ore.cli.terminal.console import Console, apart
-from ore.cli.terminal.text import brief
+from ore.cli.terminal.text import preview
 from ore.core import AYA_PROMPT_PATH
 from ore.errors import BackendError, OreError, PersonaError, Terminated
 from ore.files.neutral import one_line
@@ -73,7 +73,7 @@ def list_personas(options: Options, console: Console, *_: object) -> None:
         console,
         options.json,
         rows,
-        lambda row: (row["name"], "default" if row["default"] else "", brief(row["text"])),
+        lambda row: (row["name"], "default" if row["default"] else "", preview(row["text"])),
     )
 
 
@@ -109,7 +109,7 @@ def pull(options: Options, console: Console, connect: Callable[..., Backend]) ->
         if first := next((line.strip() for line in lines if line.strip()), ""):
             same = " with this --backend and --host" * bool(options.backend or options.host)
             way = f"--show-license {name}{same}"
-            console.notice(f"Licence: {one_line(brief(first))} (all of it: {way})")
+            console.notice(f"Licence: {one_line(preview(first))} (all of it: {way})")
     console.notice(f"{name} is ready.")
     if options.json:
         console.json({"pulled": name})

@@ -9,7 +9,7 @@ from ore.backends.window import LARGER_WINDOW
 from ore.cli.context import Context
 from ore.cli.record import sent_by, turn_of
 from ore.cli.runs import Run
-from ore.cli.terminal.text import brief
+from ore.cli.terminal.text import preview
 from ore.errors import ContextTruncatedError
 from ore.glass.planning import planned
 from ore.glass.provenance import joined_sentence
@@ -68,12 +68,12 @@ def _show_table(run: Run, plan: Plan) -> None:
     added = [part for part in plan.parts if part.source == TEMPLATE]
     for part in plan.parts:
         if part.source != TEMPLATE:
-            rows.append((part.source, _shown(part.tokens, about), brief(part.text)))
+            rows.append((part.source, _shown(part.tokens, about), preview(part.text)))
     if added:
         counts = [part.tokens for part in added]
         total = None if None in counts else sum(count or 0 for count in counts)
         longest = max((part.text for part in added), key=len)
-        rows.append((TEMPLATE, _shown(total, about), brief(longest)))
+        rows.append((TEMPLATE, _shown(total, about), preview(longest)))
     rows.append(("in all", _shown(plan.tokens, about), _against_window(plan)))
     run.console.rows(rows)
     always = run.options.join_messages == "always"

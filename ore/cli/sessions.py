@@ -9,7 +9,7 @@ from ore.cli.agreed import is_agreed
 from ore.cli.options import Options
 from ore.cli.terminal.asking import PROMPT_LABEL
 from ore.cli.terminal.console import Console
-from ore.cli.terminal.text import BRIEF, brief
+from ore.cli.terminal.text import PREVIEW, preview
 from ore.errors import SessionError, SessionNotFoundError, UsageError
 from ore.files.neutral import one_line
 from ore.store import Beginning, FileSessionStore, Found
@@ -58,7 +58,7 @@ def _list(options: Options, console: Console, store: FileSessionStore) -> None:
                 each.name,
                 turns_in_words(each.turns),
                 time_in_words(each.last_used),
-                brief(each.first_prompt),
+                preview(each.first_prompt),
             )
             for each in found
         ]
@@ -165,5 +165,5 @@ def _data(message: Message) -> dict[str, object]:
 def _around(content: str, text: str) -> str:
     """Return the part of a message that contains what was searched for, on one line."""
     place = max(content.casefold().find(text.casefold()), 0)
-    start = max(place - BRIEF // 3, 0)
-    return ("…" if start else "") + brief(content[start:])
+    start = max(place - PREVIEW // 3, 0)
+    return ("…" if start else "") + preview(content[start:])

@@ -25,7 +25,7 @@ from ore.files.neutral import neutralise
 NARROWEST = 20
 """Columns below which words are not kept whole: there is no room to choose."""
 
-BRIEF = 60
+PREVIEW = 60
 """How many characters of a text a list shows."""
 
 WIDEST_COLUMN, LONGEST_CELL = 60, 500
@@ -291,10 +291,10 @@ def width_of(character: str) -> int:
     return 2 if east_asian_width(character) in "WF" else 1
 
 
-def brief(text: str) -> str:
-    """Return the beginning of a text, on one line."""
+def preview(text: str) -> str:
+    """Return the beginning of a text, on one line, as a list shows it."""
     line = " ".join(text.split())
-    return line if len(line) <= BRIEF else line[: BRIEF - 1] + "…"
+    return line if len(line) <= PREVIEW else line[: PREVIEW - 1] + "…"
 
 
 def list_lines(rows: Sequence[Sequence[str]], is_terminal: bool) -> list[str]:
