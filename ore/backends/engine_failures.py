@@ -59,10 +59,8 @@ def system_refused_error(said: str, *, has_given_template: bool) -> TurnRefusedE
         said: The template's own words after a colon, or nothing.
         has_given_template: Whether it was given in the place of the model's own.
     """
-    whose, other = (
-        "The model's",
-        "give it another template (`chat_template=`), or use another model",
-    )
+    whose = "The model's"
+    other = "give it another template (`chat_template=`), or use another model"
     if has_given_template:
         whose, other = "The", "correct the chat template, or leave `chat_template=` out"
     return TurnRefusedError(

@@ -100,6 +100,10 @@ def load_error(
         memory: How many bytes it might have had.
         has_given_template: Whether a chat template was given in the place of the file's own.
     """
+
+    def not_loaded(why: str) -> NothingAnswersError:
+        return NothingAnswersError(f"{path} can't be loaded: {why}.")
+
     for pattern, sentence in _KINDS:
         if found := re.search(pattern, log):
             if pattern == _TEMPLATE and has_given_template:
@@ -112,17 +116,14 @@ def load_error(
             if pattern == _MEMORY and has_given_template:
                 said = f"{said}; or correct the chat template, or leave `chat_template=` out"
                 return TurnFailedError(f"{path} can't be loaded: {said}.")
-            return NothingAnswersError(f"{path} can't be loaded: {said}.")
+            return not_loaded(said)
     if said := out_of_time(ended):
-        return NothingAnswersError(f"{path} can't be loaded: {said}.")
+        return not_loaded(said)
     if ended == signal.SIGKILL.name:
-        killed = KILLED.format(signal=f" ({ended})")
-        return NothingAnswersError(f"{path} can't be loaded: the engine's {killed}.")
+        return not_loaded(f"the engine's {KILLED.format(signal=f' ({ended})')}")
     if ended == signal.SIGBUS.name:
-        return NothingAnswersError(
-            f"{path} can't be loaded: the engine could not read all of it ({ended}). {UNREAD}: try "
-            f"again, or fetch it again."
-        )
+        said = f"the engine could not read all of it ({ended}). {UNREAD}"
+        return not_loaded(f"{said}: try again, or fetch it again")
     if ended.startswith("exit code"):  # native code ends with a signal, and the child says the rest
         return NothingAnswersError(
             f"The embedded engine can't be started ({ended}: {one_line(_reason(log))}): check that "
@@ -134,16 +135,12 @@ def load_error(
             f"take the place of its own ({ended}). Leave `chat_template=` out, or use another model."
         )
     if ended:
-        return NothingAnswersError(
-            f"{path} can't be loaded: the engine crashed over it ({ended}). It is damaged, or made "
-            f"to do harm; use another model."
-        )
+        said = f"the engine crashed over it ({ended}). It is damaged, or made to do harm"
+        return not_loaded(f"{said}; use another model")
     damage, again = "it is damaged, or not as the engine expects it", "Fetch it again"
     if gguf.is_part(path.name):
         damage, again = "its parts do not fit together, or are damaged", "Fetch them again"
-    return NothingAnswersError(
-        f"{path} can't be loaded: {damage} ({one_line(_reason(log))}). {again}, or use another model."
-    )
+    return not_loaded(f"{damage} ({one_line(_reason(log))}). {again}, or use another model")
 
 
 def shortage(log: str, memory: int) -> str:
