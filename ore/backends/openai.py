@@ -28,6 +28,7 @@ from ore.backends.reading import Reading
 from ore.backends.settings import Settings
 from ore.backends.vllm_score import VllmAsking
 from ore.errors import BackendError, CapabilityError, OreError
+from ore.files.strictjson import field
 from ore.reasoner import Scorer, StreamingReasoner
 from ore.types import Message, Response
 from ore.types.score import Score
@@ -307,7 +308,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
     def _check_vision(self, deadline: Deadline) -> None:
         """Raise ``CapabilityError`` where the server says that the model sees no images."""
         about = self._entry(deadline).get("architecture")  # llama.cpp's, OpenRouter's
-        takes = about.get("input_modalities") if isinstance(about, dict) else None
+        takes = field(about, "input_modalities")
         if isinstance(takes, list) and "image" not in takes:
             raise failures.ability_error(self.host, self.model_id, "vision")
 

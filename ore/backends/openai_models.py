@@ -12,6 +12,7 @@ from ore.backends.http import Deadline
 from ore.backends.model_names import can_be_sent
 from ore.backends.openai_client import Call, load_packages
 from ore.errors import BackendError
+from ore.files.strictjson import part
 
 _REFUSING = ("llamacpp", "sglang", "vllm")
 """Owners of models: servers that refuse a prompt which does not fit."""
@@ -83,6 +84,5 @@ def cuts_no_prompt(entry: dict[str, Any], fingerprint: str | None) -> bool:
 
 def meta_of(entry: dict[str, Any]) -> dict[str, int]:
     """Return the numbers that llama.cpp's server says of a model: its size, its window."""
-    about = entry.get("meta")
-    found = about.items() if isinstance(about, dict) else ()
-    return {name: n for name, value in found if (n := known_count(value)) is not None}
+    about = part(entry, "meta").items()
+    return {name: n for name, value in about if (n := known_count(value)) is not None}

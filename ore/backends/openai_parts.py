@@ -7,6 +7,7 @@ from typing import Any
 from ore.backends.address import without_key
 from ore.backends.answer import known_count
 from ore.backends.logprobs import Logprobs
+from ore.files.strictjson import field
 
 _THOUGHTS = ("thinking", "reasoning")
 _NO_TEXT = ("reference", "tool_reference")
@@ -53,7 +54,7 @@ class Parts:
             reason = choice.get("finish_reason")
             if reason and reason != "null":  # as some servers write that there is none yet
                 self.reason = self._word(reason).lower() or "unknown"  # Gemini's are in capitals
-            self.logprobs.note(_of(choice.get("logprobs"), "content"))
+            self.logprobs.note(field(choice.get("logprobs"), "content"))
             self._has_delta |= choice.get("delta") is not None
             whole = choice.get("message") or {"content": choice.get("text")}  # some send no delta
             delta = (choice.get("delta") if self._has_delta else whole) or {}  # MiniMax's, both
@@ -73,16 +74,15 @@ class Parts:
 
     def metadata(self, total: int) -> dict[str, Any]:
         """Return counts (tokens) and durations (nanoseconds); None where the server said nothing."""
-        details = _of(self._usage, "prompt_tokens_details")
-        cached = known_count(_of(details, "cached_tokens"))
-        timings = self._timings if isinstance(self._timings, dict) else {}
-        read = known_count(_of(self._usage, "prompt_tokens")) or None
-        written = known_count(_of(self._usage, "completion_tokens"))
+        details = field(self._usage, "prompt_tokens_details")
+        cached = known_count(field(details, "cached_tokens"))
+        read = known_count(field(self._usage, "prompt_tokens")) or None
+        written = known_count(field(self._usage, "completion_tokens"))
         return {
             "eval_count": written or (written if read else None),  # who counts none counts nothing
             "prompt_eval_count": read,
-            "eval_duration": _nanoseconds(timings.get("predicted_ms")),
-            "prompt_eval_duration": _nanoseconds(timings.get("prompt_ms")),
+            "eval_duration": _nanoseconds(field(self._timings, "predicted_ms")),
+            "prompt_eval_duration": _nanoseconds(field(self._timings, "prompt_ms")),
             "total_duration": total,
             "done_reason": self.reason or "unknown",
             **({"cached_tokens": cached} if cached else {}),
@@ -129,11 +129,6 @@ def _of_list(parts: list[Any]) -> tuple[str, str]:
         elif part["type"] not in _NO_TEXT:
             text += part["text"]
     return thinking, text
-
-
-def _of(value: Any, name: str) -> Any:
-    """Return a field of an object, None of anything else."""
-    return value.get(name) if isinstance(value, dict) else None
 
 
 def _nanoseconds(milliseconds: Any) -> int | None:

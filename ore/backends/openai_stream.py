@@ -13,6 +13,7 @@ from ore.backends.http import Deadline
 from ore.backends.openai_parts import Parts
 from ore.backends.server_words import openai_words
 from ore.errors import BackendTimeoutError, IncompleteAnswerError
+from ore.files.strictjson import field
 
 if TYPE_CHECKING:
     import httpx2
@@ -61,7 +62,7 @@ def reported(event: Any) -> str:
 
 def _of_choice(choice: Any) -> str:
     """Return the words of an error that a gateway puts into the choice that it could not go on with."""
-    error = choice.get("error") if isinstance(choice, dict) else None
+    error = field(choice, "error")
     if not error or choice.get("finish_reason") not in (None, "", "error"):
         return ""
     return openai_words({"error": error}) or "an error without words"

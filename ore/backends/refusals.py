@@ -40,6 +40,7 @@ from ore.backends.server_words import (
 )
 from ore.backends.turn_errors import NothingAnswersError, TurnFailedError, TurnTooLargeError
 from ore.errors import BackendError, CapabilityError, ContextTruncatedError, ModelNotFoundError
+from ore.files.strictjson import field
 
 _OF_A_PULL = (
     (
@@ -220,8 +221,7 @@ def _said_before(host: Host, status: int, body: bytes) -> BackendError | None:
 
 def _detail(body: bytes) -> str:
     """Return what Open WebUI, through which an Ollama is asked, says of an error; nothing of an address."""
-    value = loads(body)
-    detail = value.get("detail") if isinstance(value, dict) else None
+    detail = field(loads(body), "detail")
     return detail if isinstance(detail, str) and not re.match(NOTHING_THERE, detail) else ""
 
 

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from ore.backends.answer import known_count
+from ore.files.strictjson import part
 
 MOST_JUDGED = 4000
 """How many characters of an error are looked at: patterns take the square of the time."""
@@ -136,9 +137,8 @@ def openai_words(body: bytes | Any) -> str:
     if not isinstance(error, dict):
         return ""
     words = [error.get(name) for name in ("message", "msg", "code", "type", "detail", "errors")]
-    if isinstance(about := error.get("metadata"), dict):  # OpenRouter's, of the one that it asked
-        words.append(about.get("raw"))
-    if isinstance(about := error.get("base_resp"), dict) and about.get("status_code"):  # MiniMax's
+    words.append(part(error, "metadata").get("raw"))  # OpenRouter's, of the one that it asked
+    if (about := part(error, "base_resp")).get("status_code"):  # MiniMax's
         words.append(about.get("status_msg"))
     return _texts(words)
 
@@ -147,11 +147,11 @@ def _texts(value: Any) -> str:
     """Return the texts within a value, however deep: Mistral's server gives an object for a message."""
     left, found = [value], list[str]()
     while left:
-        part = left.pop()
-        if isinstance(part, str) and part:
-            found.append(part)
-        elif isinstance(part, (dict, list)):
-            left += reversed(part.values() if isinstance(part, dict) else part)
+        each = left.pop()
+        if isinstance(each, str) and each:
+            found.append(each)
+        elif isinstance(each, (dict, list)):
+            left += reversed(each.values() if isinstance(each, dict) else each)
     return " ".join(found)
 
 

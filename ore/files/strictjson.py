@@ -180,6 +180,11 @@ def part(values: Mapping[str, Any], key: str) -> dict[str, Any]:
     return found if is_object(found) else {}
 
 
+def field(value: object, name: str) -> Any:
+    """Return a field of a value of JSON; None where the value is not an object, or lacks it."""
+    return value.get(name) if is_object(value) else None
+
+
 def is_list(value: object) -> TypeGuard[list[Any]]:
     """Return whether a value of JSON is a list."""
     return isinstance(value, list)
