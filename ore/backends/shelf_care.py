@@ -44,7 +44,7 @@ def check_models(told: Progress) -> Iterator[Checked]:
     ``told`` is given the step, the bytes that were read and how many there are.
     """
     for name, pinned in weights.PINNED.items():
-        if os.path.lexists(weights.pinned_path(name)):
+        if weights.has_pinned_file(name):
             told(f"checking {name}", 0, pinned.file_bytes)
             yield _checked(name, partial(weights.check_pinned, name, anew=True), True)
     for name, path in weights.installed().items():
@@ -107,7 +107,7 @@ def removable(name: str) -> str:
         BackendError: It is not ORE's to remove.
         HomeError, FileAccessError: The folder can't be used.
     """
-    if name in weights.PINNED and os.path.lexists(weights.pinned_path(name)):
+    if weights.has_pinned_file(name):
         return name
     own, *others = local_models.own_shelves()
     found, path = own.find(name), weights.installed().get(name)
@@ -121,7 +121,7 @@ def removable(name: str) -> str:
                 f"{found} is Ollama's, in {shelf.root}, where ORE writes nothing: remove it with "
                 f"ollama rm {found}."
             )
-    pinned = [each for each in weights.PINNED if os.path.lexists(weights.pinned_path(each))]
+    pinned = list(filter(weights.has_pinned_file, weights.PINNED))
     there = (*pinned, *map(str, own.names()))
     raise ModelNotFoundError(
         f"ORE has fetched no model '{shown_name(name)}' (ollama rm removes those of an Ollama "
@@ -141,7 +141,7 @@ def remove(name: str) -> int:
         FileAccessError: Something can't be removed, or a manifest can't be read: then nothing is.
     """
     try:
-        if name in weights.PINNED and os.path.lexists(weights.pinned_path(name)):
+        if weights.has_pinned_file(name):
             path = weights.pinned_path(name)
             size = os.lstat(path).st_size
             path.unlink()

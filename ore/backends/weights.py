@@ -156,7 +156,7 @@ def not_found_error(model_id: str, available: tuple[str, ...]) -> ModelNotFoundE
     """Return the error that there is no such model: how to get it, or which others are there."""
     if model_id in PINNED:
         step = f"fetch it with `EmbeddedBackend.pull('{model_id}')`"
-        if os.path.lexists(pinned_path(model_id)):
+        if has_pinned_file(model_id):
             try:
                 check_pinned(model_id)
             except FileAccessError as exc:
@@ -177,6 +177,11 @@ def not_found_error(model_id: str, available: tuple[str, ...]) -> ModelNotFoundE
 def pinned_path(name: str) -> Path:
     """Return where a pinned model is kept; it need not be there."""
     return models_folder() / PINNED[name].member.rpartition("/")[2]
+
+
+def has_pinned_file(name: str) -> bool:
+    """Return whether ``name`` is a pinned model's, and something is where it is kept."""
+    return name in PINNED and os.path.lexists(pinned_path(name))
 
 
 def is_trusted(path: Path, pinned: PinnedFile) -> bool:

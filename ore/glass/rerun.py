@@ -70,7 +70,7 @@ class Rerun:
             except UsageError as exc:
                 raise ModelNotFoundError(str(exc), model=self.model) from exc
         if self.is_recorded and backend.name == _EMBEDDED and self.model not in backend.models():
-            if self.model in weights.PINNED and os.path.lexists(weights.pinned_path(self.model)):
+            if weights.has_pinned_file(self.model):
                 raise weights.not_found_error(self.model, ())  # it says what is wrong with the file
             way = "name one with `model=`"
             if is_name(self.model):
