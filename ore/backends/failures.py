@@ -55,9 +55,7 @@ BEGUN = OPENAI._replace(check="ask again, or look at its log")  # the address is
 
 def unreachable_error(host: Host, why: str, protocol: Protocol) -> ServerUnreachableError:
     """Nothing listens at ``host``, or it can't be reached, or trusted; ``why`` is the system's reason."""
-    if why.startswith("407") and proxy_for(
-        host.url
-    ):  # what a proxy says that is asked for a tunnel
+    if why.startswith("407") and proxy_for(host.url):  # said by a proxy that is asked for a tunnel
         return proxy_error(host)
     return ServerUnreachableError(_unreached(host, why, protocol), host=host.url)
 

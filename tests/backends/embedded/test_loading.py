@@ -72,7 +72,7 @@ def started(folder: Path, package: str | None, before: str = "", **variables) ->
 @pytest.mark.slow
 def test_a_missing_engine_names_the_requirements_file(tmp_path):
     assert started(tmp_path, None) == (
-        "ExtraNotInstalledError: The embedded engine is not installed: " f"{PIP} install {NEEDS}"
+        f"ExtraNotInstalledError: The embedded engine is not installed: {PIP} install {NEEDS}"
     )
 
 
@@ -97,7 +97,7 @@ def test_a_missing_engine_names_the_requirements_file(tmp_path):
         ),
         (
             PACKAGE.replace("self.model, ", "self.x, "),
-            "BackendError: ORE does not know this release of xllamacpp: " f"{PIP} install {NEEDS}",
+            f"BackendError: ORE does not know this release of xllamacpp: {PIP} install {NEEDS}",
         ),
         *(
             (
