@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import re
@@ -254,6 +255,26 @@ def test_an_engine_that_had_all_its_processor_time_does_not_blame_the_model(tmp_
         r"3 seconds: raise the limit \(ulimit -t\)\.",
         said,
     )
+
+
+@pytest.mark.parametrize(
+    "ended, limit, used, is_told",
+    [
+        ("SIGKILL", 3, 2.35, True),  # as was counted beside many other programs
+        ("SIGXCPU", 3, 1.2, True),
+        ("SIGKILL", 3600, 4.0, False),  # memory was short
+        ("SIGSEGV", 3, 2.9, False),
+        ("SIGXCPU", resource.RLIM_INFINITY, 2.9, False),
+    ],
+)
+def test_on_a_busy_machine_less_processor_time_is_counted_than_its_limit(
+    ended, limit, used, is_told, monkeypatch
+):
+    monkeypatch.setattr("resource.getrlimit", lambda which: (limit, limit))
+    counted = SimpleNamespace(ru_utime=used, ru_stime=0.0)
+    monkeypatch.setattr("resource.getrusage", lambda who: counted)
+    said = str(load_error(Path("/m.gguf"), "", ended, 1 << 30))
+    assert ("lets a process compute" in said) == is_told
 
 
 def test_a_file_that_can_t_be_read_to_its_end_is_not_called_made_to_do_harm():
