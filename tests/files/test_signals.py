@@ -136,6 +136,7 @@ def test_an_ignored_signal_stays_ignored():
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP])
 def test_a_handler_that_python_does_not_know_of_is_there_afterwards(number, tmp_path):
+    before = signal.signal(number, signal.SIG_DFL)  # whoever runs the tests may have it ignored
     with open(tmp_path / "dump.txt", "w+", encoding="utf-8") as dump:
         faulthandler.register(number, file=dump)
         try:
@@ -144,6 +145,7 @@ def test_a_handler_that_python_does_not_know_of_is_there_afterwards(number, tmp_
             assert in_child(lambda: send(number)).signal == 0
         finally:
             faulthandler.unregister(number)
+            signal.signal(number, before)
         dump.seek(0)
         assert "most recent call first" in dump.read()
 
