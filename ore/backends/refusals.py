@@ -62,6 +62,7 @@ _OF_A_PULL = (
 _TOO_MUCH = (
     "takes no request as large as this one (status 413{}): shorten the prompt, or its images"
 )
+_OTHER = "it may speak the OpenAI protocol, so try `backend='openai'`"
 _LOGIN = (
     "wants a user name and a password (status 401), which ORE does not send: ask whoever runs it for an "
     "address without them"
@@ -175,13 +176,13 @@ def ollama_status_error(
     elif status == 401 and not error and _wants_password(login):
         why = _LOGIN
     elif status == 401:
-        link = (loads(body) if error else {}).get("signin_url")
-        way = (
-            f"open {shorten(link)}"
-            if isinstance(link, str)
-            else "run `ollama signin`, or set OLLAMA_API_KEY"
-        )
-        why = f"wants you to sign in ({text or 'unauthorized'}): {way}"
+        link, what = (loads(body) if error else {}).get("signin_url"), "wants you to sign in"
+        way = "run `ollama signin`, or set OLLAMA_API_KEY"
+        if isinstance(link, str):
+            way = f"open {shorten(link)}"
+        elif host.url.rstrip("/").endswith("/v1"):  # where Ollama answers with 404
+            what, way = "refuses", _OTHER
+        why = f"{what} ({text or 'unauthorized'}): {way}"
     elif status == 403 and not text:
         why = "refuses to be asked by this host name: use its IP address"
     elif status in (429, 503):
@@ -198,6 +199,7 @@ def ollama_status_error(
         path = host.url.partition("://")[2].partition("/")[2] if status in (404, 405) else ""
         way = f"leave /{path} out of it" if path else "its log"
         why += f"check the address, or {way}"
+        why += f"; {_OTHER}" if path.rstrip("/").endswith("v1") else ""
     through = "" if error else answered_by_proxy(host)
     kind = _KINDS.get(status, BackendError)
     return kind(f"The server at {host} {why}.{through}", host=host.url)

@@ -221,6 +221,16 @@ def test_a_redirect_that_is_no_address_shows_no_password(location):
     assert str(error) == f"The server at {AT} redirects elsewhere, and ORE follows no redirects."
 
 
+@pytest.mark.parametrize(
+    "status, text", [(401, b'{"error":"Unauthorized"}'), (404, b'{"detail":"Not Found"}')]
+)
+def test_of_an_address_of_the_openai_protocol_its_backend_is_advised(status, text):
+    host = Host("http://127.0.0.1:8000/v1", "--host")
+    said = str(refusals.ollama_status_error(host, "m", status, text))  # vLLM's
+    assert said.endswith("it may speak the OpenAI protocol, so try `backend='openai'`.")
+    assert "signin" not in said
+
+
 @pytest.mark.parametrize("status", [300, 304])
 def test_what_leads_nowhere_is_called_no_redirect(status):
     said = f"(status {status}: no text): check the address"
