@@ -176,9 +176,12 @@ def _folders(root: Path, report: Report) -> list[Path]:
         shown = one_line(str(root))
         report(f"No skills are loaded: the folder {shown} can't be read: {reason(exc)}.")
         return []
+    folders = []
     for name in names:
         if why := why_unknown(root / name):
             report(f"The skill '{one_line(name)}' is skipped: its folder can't be read: {why}.")
-        elif os.path.islink(root / name) and not os.path.isdir(root / name):
+        elif os.path.isdir(root / name):
+            folders.append(root / name)
+        elif os.path.islink(root / name):
             report(f"The skill folder '{one_line(name)}' is a link that does not lead to a folder.")
-    return [root / name for name in names if os.path.isdir(root / name)]
+    return folders

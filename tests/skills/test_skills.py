@@ -122,6 +122,14 @@ def test_a_skill_whose_folder_can_not_be_looked_at_is_told(tmp_path):
         (there / "root").chmod(0o700)
 
 
+def test_a_skill_that_is_said_to_be_skipped_is_not_used(tmp_path, monkeypatch):
+    named(tmp_path / "skills", "one")
+    monkeypatch.setattr("ore.skills.why_unknown", lambda path: "input/output error")  # for now
+    lines: list[str] = []
+    assert build_skill_registry(tmp_path / "skills", lines.append) == {}
+    assert lines == ["The skill 'one' is skipped: its folder can't be read: input/output error."]
+
+
 @pytest.mark.parametrize(
     ("folders", "kept", "hidden"),
     [
