@@ -31,9 +31,9 @@ from ore.backends.http import (
 )
 from ore.backends.manifest import MANIFEST_BYTES, Layer
 from ore.backends.model_names import ModelName
-from ore.backends.server_words import error_words
 from ore.backends.registry_failures import Trouble
 from ore.backends.registry_ways import Ways
+from ore.backends.server_words import error_words
 from ore.errors import UsageError
 from ore.files import strictjson
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
 from hashlib import sha256
+from typing import NamedTuple
 
 from ore.artifact import encode_artifact, is_artifact_of, write_encoded
 from ore.cli.context import Context

@@ -7,8 +7,8 @@ import os
 import pytest
 
 import ore
-from ore.backends.proxies import proxy_for, takes_no_proxy
 from ore.backends.model_names import ModelName
+from ore.backends.proxies import proxy_for, takes_no_proxy
 from ore.backends.registry import Registry
 from ore.errors import OreError
 from ore.files.environment import environment

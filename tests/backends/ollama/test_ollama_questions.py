@@ -11,10 +11,10 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from ore.backends.address import Host, normalise_ollama
-from ore.backends.proxies import proxy_for
 from ore.backends.ollama import AyaReasoner
 from ore.backends.ollama_client import OllamaClient
 from ore.backends.probe import answers
+from ore.backends.proxies import proxy_for
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
