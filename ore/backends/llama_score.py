@@ -100,10 +100,7 @@ class Asking:
         if [number for number, _ in both[: len(self.prompt)]] == list(self.prompt):
             if _spells(tokens, wanted):
                 return tokens
-        raise CapabilityError(
-            f"The tokens of {self.model_id} do not spell the text as it is, so it can't be scored: "
-            f"use another model."
-        )
+        raise not_spelt_error(self.model_id)
 
     def _check_room(self, size: int) -> None:
         have, window = len(self.prompt), self.engine.window
@@ -211,6 +208,14 @@ def _scored(
     logprob = max(checked_logprob(entry["logprob"]), LEAST_LOGPROB)
     best = as_bytes(likeliest[0]["bytes"]).decode("utf-8", "replace")
     return ScoredToken(piece.decode("utf-8", "replace"), logprob, rank, entry["id"], best)
+
+
+def not_spelt_error(model_id: str) -> CapabilityError:
+    """Return the error for a text that no tokens of a model spell after the prompt."""
+    return CapabilityError(
+        f"The tokens of {model_id} do not spell the text as it is, so it can't be scored: use another "
+        f"model."
+    )
 
 
 def checked_logprob(found: Any) -> float:

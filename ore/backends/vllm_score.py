@@ -15,7 +15,7 @@ from typing import Any
 from ore.backends.address import Host
 from ore.backends.answer import known_count
 from ore.backends.http import Deadline
-from ore.backends.llama_score import LEAST_LOGPROB, checked_logprob
+from ore.backends.llama_score import LEAST_LOGPROB, checked_logprob, not_spelt_error
 from ore.backends.openai_beside import known
 from ore.backends.openai_client import Call
 from ore.errors import CapabilityError, ContextTruncatedError, UsageError
@@ -87,10 +87,7 @@ class VllmAsking:
         is_told = both[: len(prompt)] == prompt and len(both) <= len(prompt) + most
         if is_told and self._spelt(both) == before + text:
             return both[len(prompt) :]
-        raise CapabilityError(
-            f"The tokens of {self.model_id} do not spell the text as it is, so it can't be scored: "
-            f"use another model."
-        )
+        raise not_spelt_error(self.model_id)
 
     def _end(self) -> int:
         """Return the token that ends an answer: what the template writes after one.
