@@ -160,11 +160,6 @@ def test_a_dead_server_error_gives_the_address_and_the_next_step():
     )
 
 
-def test_a_name_that_does_not_resolve_is_a_server_that_does_not_answer():
-    with pytest.raises(ServerUnreachableError):
-        OllamaClient(Host("http://name.invalid:11434")).tags()
-
-
 @pytest.mark.parametrize(
     "body, why",
     [
