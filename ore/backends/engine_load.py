@@ -157,10 +157,9 @@ class EngineProcess:
             self._kill()
             with suppress(subprocess.TimeoutExpired):  # in a disk: the system ends it later
                 child.wait(_END_SECONDS)
-            for pipe in (child.stdin, child.stdout):
-                if pipe is not None:
-                    with suppress(OSError):
-                        pipe.close()
+            for pipe in filter(None, (child.stdin, child.stdout)):
+                with suppress(OSError):
+                    pipe.close()
         self.log()
         with suppress(OSError):  # one that is not ours stands in its place
             remove(self._folder)

@@ -93,10 +93,9 @@ class Bounded:
         child, self._child, self._is_ready = self._child, None, False
         if child is not None:
             child.kill()
-            for pipe in (child.stdin, child.stdout):
-                if pipe is not None:
-                    with suppress(OSError):
-                        pipe.close()
+            for pipe in filter(None, (child.stdin, child.stdout)):
+                with suppress(OSError):
+                    pipe.close()
             child.wait()
 
     def __del__(self) -> None:
