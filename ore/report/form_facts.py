@@ -179,7 +179,12 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
         or [of_value(None)],
         "inputs": _hashes(_inputs(sources)) or nothing,
         "earlier": _hashes(each for each in sources if is_of_session(each[0])) or nothing,
-        "own_tools": [of_value(name) for name in _first(part(provenance, "tool_definitions"))],
+        "own_tools": [  # and the model that they ran for
+            Value(
+                (line_of(model), line_of("" if digest is None else digest), *of_value(name).words)
+            )
+            for name in _first(part(provenance, "tool_definitions"))
+        ],
         "tools": [of_value(name) for name in _listed(artifact.input.tools)],
         "skills": [of_value(name) for name in _listed(artifact.input.skills)],
         "run_file": (

@@ -102,7 +102,8 @@ def _trailers(facts: Facts) -> Counter[Value]:
     for value, count in facts.values["model_exact"].items():
         name, digest = (_NO_TOKEN.sub("-", word) for word in (*value.words, "")[:2])
         pin = f"@sha256:{digest.removeprefix('sha256:')[:12]}" if digest else ""
-        tools = [_NO_TOKEN.sub("-", each.words[0]) for each in facts.values.get("own_tools", ())]
+        ran = (each.words for each in facts.values.get("own_tools", ()))
+        tools = [_NO_TOKEN.sub("-", tool) for *of, tool in ran if of == [*value.words, ""][:2]]
         words = " ".join([f"ORE:{name or 'unknown'}{pin}", *tools])
         found[Value((words,), of_run=False)] += count
     return found

@@ -457,6 +457,19 @@ def test_many_values_are_counted_and_not_all_shown(run, folder):
     assert f"{MOST_VALUES + 6} different prompts" in fill("methods", folder)
 
 
+def test_a_trailer_names_the_tools_that_ran_for_its_model_alone(tmp_path):
+    ran, digest = {"tool_definitions": {"lint": "ab" * 32}}, {"model_digest": DIGEST}
+    made = [
+        reported.run(1, model="one", provenance={**ran, **digest}),
+        reported.run(2, model="one", provenance=digest),
+        reported.run(3, model="two"),
+        reported.run(4, model="three", provenance=ran),
+    ]
+    lines = fill("trailer", reported.write(tmp_path / "runs", *made)).splitlines()
+    named = ("one@sha256:17177962e713 lint", "two", "three lint")
+    assert lines == [f"Assisted-by: ORE:{each}" for each in named]
+
+
 @pytest.mark.slow
 def test_prompts_are_counted_once_for_all_runs_however_many_there_are(tmp_path):
     made = [reported.run(n, prompt=f"Question {n % 210}?") for n in range(420)]
