@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -39,6 +40,8 @@ Requires-Dist: openai<4,>=3.54; extra == "openai"
 """
 ALWAYS, RICH = "'ollama<1,>=0.6.3' 'pyyaml<7,>=6.0.1'", "'rich<16,>=13.7' 'more>=1'"
 PYTHON = "'/a b/python'"
+VENV, COPY = shlex.quote(f"{ROOT}/.venv"), shlex.quote(MAIN)
+FILE, FILE_OF_RICH = (shlex.quote(f"{ROOT}/requirements{end}.txt") for end in ("", "-rich"))
 
 
 def said(project, prefix="/usr", base="/usr", pip: object = True, **variables) -> list[str]:
@@ -73,9 +76,9 @@ def prefix(tmp_path):
 
 def test_a_copy_of_the_project_names_its_files_wherever_one_stands(prefix):
     assert said(ROOT, prefix) == [
-        f"{PYTHON} -m pip install -r {ROOT}/requirements.txt",
-        f"{PYTHON} -m pip install -r {ROOT}/requirements-rich.txt",
-        f"{PYTHON} -m pip install --force-reinstall -r {ROOT}/requirements-rich.txt",
+        f"{PYTHON} -m pip install -r {FILE}",
+        f"{PYTHON} -m pip install -r {FILE_OF_RICH}",
+        f"{PYTHON} -m pip install --force-reinstall -r {FILE_OF_RICH}",
     ]
 
 
@@ -116,9 +119,9 @@ def test_a_python_of_the_system_is_not_told_to_take_what_it_refuses(installed, p
     named = said(installed, prefix, prefix)[1]
     assert named == f"{PYTHON} -m pip install --break-system-packages {RICH}"  # as ORE itself was
     copied = said(ROOT, prefix, prefix)[1]
-    assert copied.startswith(f"{PYTHON} -m venv {ROOT}/.venv && {ROOT}/.venv/bin/python -m pip ")
-    assert f"-r {ROOT}/requirements.txt -r {ROOT}/requirements-rich.txt" in copied
-    assert copied.endswith(f"run {ROOT}/.venv/bin/python {ROOT}/main.py")
+    assert copied.startswith(f"{PYTHON} -m venv {VENV} && {VENV}/bin/python -m pip ")
+    assert f"-r {FILE} -r {FILE_OF_RICH}" in copied
+    assert copied.endswith(f"run {VENV}/bin/python {COPY}")
 
 
 def test_an_unknown_copy_is_told_where_ore_can_be_had(installed, prefix):
