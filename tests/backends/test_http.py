@@ -209,10 +209,11 @@ def connecting(monkeypatch, look_up, deadline, **more):
 
 
 @pytest.mark.parametrize("addresses, seconds", [(0, 5.0), (1, 5.0), (2, 2.5), (4, 1.25)])
-@pytest.mark.parametrize("deadline", [None, Deadline(None), Deadline(600.0)])
+@pytest.mark.parametrize("is_bound, within", [(False, None), (True, None), (True, 600.0)])
 def test_all_addresses_of_a_name_take_together_what_a_connection_may(
-    monkeypatch, addresses, seconds, deadline
+    monkeypatch, addresses, seconds, is_bound, within
 ):
+    deadline = Deadline(within) if is_bound else None
     assert connecting(monkeypatch, lambda *a, **k: [()] * addresses, deadline) == seconds
 
 
