@@ -475,10 +475,14 @@ def test_what_a_program_can_not_sign_does_not_hold(folder, keys):
 
 
 def test_a_signature_has_the_permissions_of_its_file(file, keys):
-    for mode in (0o600, 0o640, 0o644):
-        file.chmod(mode)
-        signed(file, keys / "ada")
-        assert stat.S_IMODE(file.with_name("run.json.sig").stat().st_mode) == mode
+    before = os.umask(0o022)  # whoever runs the tests may have another
+    try:
+        for mode in (0o600, 0o640, 0o644):
+            file.chmod(mode)
+            signed(file, keys / "ada")
+            assert stat.S_IMODE(file.with_name("run.json.sig").stat().st_mode) == mode
+    finally:
+        os.umask(before)
 
 
 def test_the_key_of_several_files_asks_in_no_window_either(folder, keys, monkeypatch):

@@ -45,7 +45,8 @@ def parent(tmp_path, monkeypatch):
 def left(parent, name="ore-engine-left", files=(LOG, SOCKET), age=3600.0, mode=0o700):
     """Make what a killed process leaves; return its path."""
     folder = parent / name
-    folder.mkdir(mode=mode)
+    folder.mkdir()
+    folder.chmod(mode)
     for file in files:
         (folder / file).touch()
     status = folder.stat()

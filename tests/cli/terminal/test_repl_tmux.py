@@ -25,7 +25,11 @@ def tmux():
     def run(*args: str, **more) -> str:
         command = ["tmux", "-L", name, "-f", os.devnull, *args]
         return subprocess.run(
-            command, check=True, capture_output=True, text=True, env=environment(**more)
+            command,
+            check=True,
+            capture_output=True,
+            text=True,
+            env=environment(SHELL="/bin/sh", **more),  # a system's own users have none
         ).stdout
 
     yield run
