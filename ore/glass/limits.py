@@ -160,4 +160,7 @@ def _limit_of(asked: object, fit: Mapping[str, Any], written: int) -> str:
     if is_asked:
         return f"`options[num_predict={asked}]`, or the context window"
     after = f" after {_tokens(written)}" if written else ""
-    return f"the model's or the server's own{after}; `options['num_predict']` sets another"
+    own = f"the model's or the server's own{after}"
+    if not window:
+        return f"{own} (`options['num_predict']` sets another), or the context window"
+    return f"{own}; `options['num_predict']` sets another"

@@ -374,6 +374,12 @@ def test_that_a_session_keeps_no_image_is_said(ore, folder, flags, said):
             "settings, may make larger.",
         ),
         (["-o", "num_predict=99"], {}, "-o num_predict=99, or the context window."),
+        (  # of a server that does not say how large its window is
+            [],
+            {"window": None, "prompt_tokens": 958},
+            "the model's or the server's own after 7 tokens (-o num_predict=N sets another), or the "
+            "context window.",
+        ),
         (
             ["-o", "num_predict=-1"],
             {"window": 4096, "prompt_tokens": 21},

@@ -26,8 +26,13 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
             {"num_predict": 0},
             "The answer was cut off by a limit: `options[num_predict=0]`.",
         ),
-        (LIMITED, {}, "the server's own after 5 tokens; `options['num_predict']` sets another."),
-        ({**LIMITED, "eval_count": 1}, {}, "the server's own after 1 token; `options['num_pred"),
+        (
+            LIMITED,
+            {},
+            "the server's own after 5 tokens (`options['num_predict']` sets another), or the context "
+            "window.",
+        ),
+        ({**LIMITED, "eval_count": 1}, {}, "the server's own after 1 token (`options['num_pred"),
         (
             {**LIMITED, "context": {"window": 16, "prompt_tokens": 11}},
             {},
