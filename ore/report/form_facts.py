@@ -158,13 +158,14 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
     effective = part(provenance, "effective")
     sources, doubt = hashed_sources(artifact), doubt_of_images(artifact)
     model, digest = _answering(artifact, provenance)
+    exact = joined_value(model, digest)
     nothing = [] if provenance else [of_value(None)]  # a run without it says nothing of them
     said: Said = {
         "ore_version": [of_value(provenance.get("ore_version"))],
         "model": [of_value(artifact.input.model_id)],
         "answered_by": [of_value(answered_by(artifact))],
         "models": [Value((line_of(model), line_of(digest or NOT_KNOWN)))],
-        "model_exact": [joined_value(model, digest)],
+        "model_exact": [exact],
         "backend": [joined_value(provenance.get("backend"), provenance.get("server_version"))],
         "access": [access(provenance.get("backend"))],
         "date": [Value((day(artifact.timestamp),), of_run=False)],
@@ -179,12 +180,7 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
         or [of_value(None)],
         "inputs": _hashes(_inputs(sources)) or nothing,
         "earlier": _hashes(each for each in sources if is_of_session(each[0])) or nothing,
-        "own_tools": [  # and the model that they ran for
-            Value(
-                (line_of(model), line_of("" if digest is None else digest), *of_value(name).words)
-            )
-            for name in _first(part(provenance, "tool_definitions"))
-        ],
+        "own_tools": _own_tools(provenance, exact),
         "tools": [of_value(name) for name in _listed(artifact.input.tools)],
         "skills": [of_value(name) for name in _listed(artifact.input.skills)],
         "run_file": (
@@ -274,6 +270,12 @@ def _answering(artifact: ExecutionArtifact, provenance: Mapping[str, Any]) -> tu
 
 def _template(provenance: Mapping[str, Any], effective: Mapping[str, Any]) -> Any:
     return part(provenance, "chat_template").get("sha256") or effective.get("template_sha256")
+
+
+def _own_tools(provenance: Mapping[str, Any], model: Value) -> list[Value]:
+    """Return the tools of the user's own that ran, each after the ``model`` that it ran for."""
+    names = _first(part(provenance, "tool_definitions"))
+    return [Value((*model.words, *of_value(name).words)) for name in names]
 
 
 def _listed(values: Any) -> list[Any]:

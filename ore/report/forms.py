@@ -103,7 +103,7 @@ def _trailers(facts: Facts) -> Counter[Value]:
         name, digest = (_NO_TOKEN.sub("-", word) for word in (*value.words, "")[:2])
         pin = f"@sha256:{digest.removeprefix('sha256:')[:12]}" if digest else ""
         ran = (each.words for each in facts.values.get("own_tools", ()))
-        tools = [_NO_TOKEN.sub("-", tool) for *of, tool in ran if of == [*value.words, ""][:2]]
+        tools = [_NO_TOKEN.sub("-", tool) for *of, tool in ran if of == [*value.words]]
         words = " ".join([f"ORE:{name or 'unknown'}{pin}", *tools])
         found[Value((words,), of_run=False)] += count
     return found
