@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ore.cli.runs import Run
-from ore.files.neutral import one_line
 from ore.glass.choosing import about_covered, said
 from ore.types import Response
 
@@ -18,7 +17,7 @@ def tell_numbers(run: Run, response: Response) -> None:
     """Say what the numbers alone do not show."""
     if "choice" in response.metadata:
         if told := about_covered(response):
-            run.console.notice(one_line(told))
+            run.console.notice(told)
     elif run.asked.settings.logprobs:
         run.console.notice(_logprob(response))
 

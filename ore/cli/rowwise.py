@@ -23,7 +23,6 @@ from ore.cli.terminal.pace import LOG_SECONDS, REDRAW_SECONDS
 from ore.errors import Terminated, UsageError
 from ore.files.cells import csv_line
 from ore.files.neutral import one_line
-from ore.glass.limits import warnings_of
 from ore.glass.provenance import MadeWith, known_for_all, known_of
 from ore.rows import answers
 from ore.rows.given import Given
@@ -166,7 +165,6 @@ def _asking(
         jobs=settings.at_once or 1,
         folder=folder,
         told=told_once(partial(backend.in_force, model_id, settings), settings),
-        judge=lambda response: [*warnings_of(response, settings)],
         also=None if run.log is None else log,
         warned=warned,
         signer=run.signer,

@@ -13,6 +13,7 @@ from ore.backends.turn_errors import TurnFailedError
 from ore.errors import CheckFailedError, UsageError
 from ore.files import read_regular
 from ore.files.neutral import one_line
+from ore.files.strictjson import part
 from ore.glass.scoring import scorer_of
 from ore.reasoner import Reasoner, Scorer
 from ore.types import Message, Response
@@ -208,13 +209,17 @@ def check(response: Response, least: float) -> None:
 
 
 def about_covered(response: Response) -> str | None:
-    """Return the sentence that the model would say none of the words by itself, where it is so."""
-    choice = response.metadata["choice"]
-    if choice["covered"] >= SELDOM:
+    """Return the sentence that the model would say none of the words by itself, where it is so.
+
+    What its metadata say in another way than ORE's reasoners do is left out.
+    """
+    choice = part(response.metadata, "choice")
+    covered, rather = choice.get("covered"), choice.get("rather")
+    if not isinstance(covered, (int, float)) or not 0 <= covered < SELDOM:
         return None
-    rather = choice["rather"]
-    instead = f", and would rather begin with {rather[:LONGEST_WORD]!r}" if rather else ""
-    return (
-        f"The model says one of these words with a probability of {choice['covered']:.2g} only"
+    rather = rather[:LONGEST_WORD] if isinstance(rather, str) else ""
+    instead = f", and would rather begin with {rather!r}" if rather else ""
+    return one_line(
+        f"The model says one of these words with a probability of {covered:.2g} only"
         f"{instead}: say in the prompt which words there are."
     )

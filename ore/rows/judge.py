@@ -11,10 +11,13 @@ from typing import Any
 from ore.artifact.canonical import canonical
 from ore.backends.http import MOST_VALUES, REPLY_LIMIT, shorten
 from ore.backends.schema import judge_of
+from ore.backends.settings import Settings
 from ore.errors import CheckFailedError
 from ore.files import strictjson
 from ore.files.neutral import one_line
 from ore.files.strictjson import is_list, is_object, part
+from ore.glass.choosing import about_covered
+from ore.glass.limits import warnings_of
 from ore.glass.origin import around
 from ore.reasoner import Reasoner, require_response
 from ore.rows.expectations import (
@@ -40,6 +43,15 @@ def require(response: Response) -> None:
     verdict = response.metadata.get(VERDICT)
     if is_object(verdict) and not verdict.get("holds"):
         raise CheckFailedError(f"The answer is not what was expected: {seen(verdict)}.")
+
+
+def not_as_asked(response: Response, settings: Settings) -> list[str]:
+    """Return what of a row's answer is not what was asked for, a sentence each.
+
+    It is what ``warnings_of`` yields, or a word was chosen that the model would hardly say.
+    """
+    seldom = None if settings.choices is None else about_covered(response)
+    return [*warnings_of(response, settings), *([] if seldom is None else [seldom])]
 
 
 def seen(verdict: Mapping[str, Any]) -> str:

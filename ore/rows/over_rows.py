@@ -14,7 +14,6 @@ from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.joining import JoiningReasoner
 from ore.core import ORE, to_send
 from ore.errors import UsageError
-from ore.glass.limits import warnings_of
 from ore.glass.origin import around, backend_of, model_of, settings_of
 from ore.glass.provenance import MadeWith, kept_prompt, known_for_all
 from ore.glass.turn_facts import facts_of
@@ -165,6 +164,5 @@ def _asking(
         jobs=jobs or settings.at_once or backend.at_once,
         folder=folder,
         told=told_once(ask, settings),
-        judge=lambda response: [*warnings_of(response, settings)],
         signer=signer,
     )

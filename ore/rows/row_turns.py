@@ -24,7 +24,7 @@ from ore.glass.provenance import (
     messages_digest,
 )
 from ore.glass.turn_facts import in_force
-from ore.rows.judge import judged, judged_anew, judging_of
+from ore.rows.judge import judged, judged_anew, judging_of, not_as_asked
 from ore.rows.kept import RowFolder, asked_digest, kept_otherwise
 from ore.rows.placeholders import Template
 from ore.rows.tables import Row
@@ -166,7 +166,6 @@ class Asking:
         jobs: How many calls may be under way at once.
         folder: Where each row has its artifact, or None.
         told: Returns what was in force in a turn: see ``ore.backends.effective``.
-        judge: Returns what of an answer is not what was asked for, a sentence each.
         also: Told of each answer, and of its artifact's bytes; may raise ``OreError``.
         warned: What the reasoner warns with.
         signer: What signs each artifact in the folder, or None.
@@ -181,7 +180,6 @@ class Asking:
         jobs: int,
         folder: RowFolder | None,
         told: Callable[[Response], Mapping[str, Any]],
-        judge: Callable[[Response], Sequence[str]],
         also: Callable[[Response, bytes], None] | None = None,
         warned: Warned | None = None,
         signer: Signer | None = None,
@@ -190,7 +188,7 @@ class Asking:
         self.jobs: int = jobs
         self._engine, self._question = engine, question
         self._calls = threading.Semaphore(jobs)
-        self._folder, self._told, self._judge, self._also = folder, told, judge, also
+        self._folder, self._told, self._also = folder, told, also
         self._warned, self._signer = warned or Warned(), signer
         self._judging = judging_of(engine.reasoner)
         self._keeping, self._before = _Count(), sum(len(each.content) for each in question.before)
@@ -234,7 +232,7 @@ class Asking:
         is_unknown = asked_for.strict_context and fit_of(there).get("status") != "complete"
         if is_unknown or (asked_for.logprobs and "logprobs" not in there.metadata):
             return None  # an earlier run has not asked for that
-        warnings = (*self._judge(there), *kept_otherwise(artifact, self.made))
+        warnings = (*not_as_asked(there, asked_for), *kept_otherwise(artifact, self.made))
         there = judged_anew(there, self._judging, row.expected)  # what is expected may be new
         return Outcome(
             row, output.content, path, None, there.metadata, is_new=False, warnings=warnings
@@ -264,7 +262,7 @@ class Asking:
         try:
             if row.expected is not None:
                 response = judged(response, row.expected)
-            warnings += self._judge(response)
+            warnings += not_as_asked(response, self.made.settings)
             outcome = Outcome(
                 row, response.content, None, None, response.metadata, warnings=tuple(warnings)
             )

@@ -27,7 +27,7 @@ class ScoringReasoner(ScriptedReasoner, Scorer):
 
     def __init__(self):
         super().__init__([])
-        self.scored = []
+        self.scored, self.shares = [], SHARES
 
     def score(self, messages, text, *, ended=True):
         raise AssertionError("--choose scores all words at once")
@@ -36,7 +36,7 @@ class ScoringReasoner(ScriptedReasoner, Scorer):
         self.scored.append((list(messages), list(texts)))
         more = (False, self.model_id, 9)
         return [
-            Score(text, (ScoredToken(text, math.log(SHARES[text]), 0, None, "Well"),), *more)
+            Score(text, (ScoredToken(text, math.log(self.shares[text]), 0, None, "Well"),), *more)
             for text in texts
         ]
 
@@ -96,6 +96,21 @@ def test_the_least_confidence_is_for_the_words_of_a_run_file_too(choose, folder)
     (folder / "none.ore").write_text("hi")
     without = choose("--run", "none.ore", "--min-confidence", "0.5")
     assert without.code == 2 and "the file gives no words to choose from" in without.err
+
+
+def test_rows_say_as_a_turn_does_that_the_model_would_say_no_word(choose, backend, folder):
+    (folder / "t.csv").write_text("a\nhi\n")
+    backend.engine.shares = {"yes": 0.0006, "no": 0.0001}
+    said = "with a probability of 0.0007 only, and would rather begin with 'Well'"
+    assert said in choose("--choose", "yes,no", "hi").err
+    rows = ("--choose", "yes,no", "--rows", "t.csv", "{{a}}", "--artifact-out", "out")
+    asked, there = choose(*rows), choose(*rows)
+    for result in (asked, there):
+        (line,) = (each for each in result.err.splitlines() if said in each)
+        assert result.code == 0 and "row 1" in line
+    backend.engine.shares = SHARES
+    (folder / "t.csv").write_text("a\nho\n")
+    assert "The model says" not in choose(*rows).err
 
 
 def test_below_the_least_confidence_nothing_is_on_stdout(choose):
