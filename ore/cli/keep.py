@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ore.artifact import encode_artifact, is_artifact_of, write_encoded
 from ore.cli.context import Context
 from ore.cli.record import Told, artifact_of, keeps_own_text_here, sent_of, turn_of
 from ore.cli.runs import Run
 from ore.errors import OreError
-from ore.glass.provenance import joined_sentence, joined_sources
+from ore.files.neutral import one_line
+from ore.files.strictjson import is_list
+from ore.glass.provenance import Sourced, joined_sentence, joined_sources
 from ore.types import Response
 
 
@@ -88,13 +91,20 @@ def tell_what_stays_here(run: Run) -> None:
 def tell_of_prompt(run: Run, response: Response) -> None:
     """Say which messages were sent as one, and once a conversation what else became of them."""
     messages = turn_of(run, sent_of(response)).messages
-    joined = joined_sources(response.metadata.get("joined"), messages)
-    if joined is not None:
+    tell_of_messages(run, response.metadata, messages, with_notes=run.conversation.length <= 2)
+
+
+def tell_of_messages(
+    run: Run, known: Mapping[str, Any], messages: Sequence[Sourced], *, with_notes: bool
+) -> None:
+    """Say what became of ``messages`` before the model read them, as an answer's metadata say it."""
+    joined = joined_sources(known.get("joined"), messages)
+    if joined:
         always = run.options.join_messages == "always"
         run.console.notice(joined_sentence(joined, always=always))
-    if run.conversation.length <= 2:
-        for note in response.metadata.get("notes") or ():
-            run.console.notice(note)
+    notes = known.get("notes")
+    for note in notes if with_notes and is_list(notes) else ():
+        run.console.notice(one_line(str(note)))
 
 
 def is_recorded(run: Run, response: Response) -> bool:

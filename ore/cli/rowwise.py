@@ -13,6 +13,7 @@ from ore.artifact import write_encoded
 from ore.artifact.signing import signature_of
 from ore.backends import Backend
 from ore.backends.settings import Settings
+from ore.cli.keep import tell_of_messages
 from ore.cli.options import Options
 from ore.cli.record import made_with, sent_by, turn_of
 from ore.cli.row_question import read_question
@@ -197,6 +198,7 @@ class _Rows:
         self._formulas, self._unsigned = looked.formulas, 0
         self._parsed = run.asked.settings.format is not None
         self._told_at = time.monotonic()
+        self._messages_told = False
 
     def ask(self) -> None:
         """Ask what is not there yet; raises what ``over_rows`` does."""
@@ -230,6 +232,7 @@ class _Rows:
     def _take(self, outcome: Outcome) -> None:
         """Write what became of a row, and say what went wrong."""
         console, least = self._console, self._options.min_confidence
+        self._tell_of_messages(outcome)
         if outcome.error is not None:
             outcome.error.args = (console.said(outcome.error),)  # wherever it is written
         if self._options.csv:
@@ -247,6 +250,17 @@ class _Rows:
         if self._report is not None:
             self._report.add(case_of(outcome, self._table.shown, self._options.key, least))
         self._tick()
+
+    def _tell_of_messages(self, outcome: Outcome) -> None:
+        """Say of the first row what is the same for all: which messages became one, and the like."""
+        run, known = self._run, outcome.metadata
+        if self._messages_told or not outcome.is_new or not known.keys() & {"joined", "notes"}:
+            return
+        assert run.first is not None
+        self._messages_told = True
+        tell_of_messages(
+            run, known, turn_of(run, sent_by(run, run.first)).messages, with_notes=True
+        )
 
     def _write(self, line: str) -> None:
         if self._console.stdout_is_terminal:

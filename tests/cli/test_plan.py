@@ -319,6 +319,17 @@ def test_a_turn_that_was_joined_says_so_and_its_artifact_too(ore, writing, tmp_p
     assert ore("--verify", path).code == 0
 
 
+def test_rows_say_once_what_became_of_the_messages_of_all_of_them(ore, writing, tmp_path):
+    (tmp_path / "t.csv").write_text("a\n1\n2\n3\n")
+    metadata = {"joined": [[0, 1], [2]], "notes": ["It has a note."]}
+    flags = ("--skill", "writing", "--artifact-out", str(tmp_path / "out"), "--system", "Rhyme.")
+    rows = ("--rows", str(tmp_path / "t.csv"), "{{a}}", *flags)
+    asked, there = ore(*rows, metadata=metadata), ore(*rows, metadata=metadata)
+    assert (asked.code, there.code) == (0, 0)
+    assert asked.err.count("for a chat template that takes no two of them: system and skill:") == 1
+    assert asked.err.count("It has a note.") == 1 and "note" not in there.err
+
+
 SHOWN = {"template": "{{ .Prompt }}", "parameters": "stop  x\nnum_ctx    2048\n"}
 SMALL = {"model_info": {"general.architecture": "gpt2", "gpt2.context_length": 512}}
 
