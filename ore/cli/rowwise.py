@@ -24,7 +24,7 @@ from ore.cli.terminal.pace import LOG_SECONDS, REDRAW_SECONDS
 from ore.errors import Terminated, UsageError
 from ore.files.cells import csv_line
 from ore.files.neutral import one_line
-from ore.glass.provenance import MadeWith, known_for_all, known_of
+from ore.glass.provenance import known_for_all
 from ore.rows import answers
 from ore.rows.given import Given
 from ore.rows.junit import Report, junit_report
@@ -88,7 +88,7 @@ def over_rows(options: Options, console: Console, connect: Callable[..., Backend
         report = None
         if options.junit is not None:
             report = stack.enter_context(junit_report(options.junit, _REPORT))
-        _Rows(run, options, table, looked, rows, asking.made, folder, report).ask()
+        _Rows(run, options, table, looked, rows, folder, report).ask()
 
 
 def _refuse_own_output(table: Table, console: Console) -> None:
@@ -177,7 +177,6 @@ class _Rows:
 
     Args:
         rows: Asks them.
-        made: What their artifacts say of the model.
     """
 
     def __init__(
@@ -187,13 +186,12 @@ class _Rows:
         table: Table,
         looked: Looked,
         rows: RowRun,
-        made: MadeWith,
         folder: RowFolder | None,
         report: Report | None,
     ) -> None:
         self._report = report
         self._run, self._options, self._table = run, options, table
-        self._rows, self._tally, self._made = rows, rows.tally, made
+        self._rows, self._tally = rows, rows.tally
         self._folder, self._console = folder, run.console
         self._formulas, self._unsigned = looked.formulas, 0
         self._parsed = run.asked.settings.format is not None
@@ -278,18 +276,18 @@ class _Rows:
 
     def _say_other_model(self) -> None:
         """Warn where the model's name is another one's by now: artifacts have what it was at first."""
-        run, before = self._run, (self._made.known or {}).get("model_digest")
-        if self._tally.asked <= self._tally.failed or before is None:
+        run = self._run
+        if not self._rows.is_other_model():
             return
-        now = known_of(run.backend, self._made.settings, run.model_id).get("model_digest")
-        if now not in (None, before):
-            again = "Run it again: all rows are asked of the other one."
-            if self._options.scheduler is not None:  # some workers may still have the one before
-                again = "Give all workers one model, and run it again with another folder."
-            self._console.warning(
-                f"{run.model_id} became another model in this run: it may have answered rows whose "
-                f"artifacts name the one before. {again}"
-            )
+        again = "Run it again: all rows are asked of the other one."
+        if self._options.scheduler is not None:  # some workers may still have the one before
+            again = "Give all workers one model, and run it again with another folder."
+        elif run.pin is not None:  # which the other one does not fit
+            again = "Give the name back to the pinned one, and run it again with another folder."
+        run.console.warning(
+            f"{run.model_id} became another model in this run: it may have answered rows whose "
+            f"artifacts name the one before. {again}"
+        )
 
     def _end(self) -> None:
         folder = self._folder

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from ore.errors import ArtifactError, CheckFailedError, OreError
+from ore.glass.provenance import known_of
 from ore.reasoner.closing import Closing
 from ore.rows.in_order import MOST_AHEAD, in_order
 from ore.rows.kept import RowFolder
@@ -136,6 +137,18 @@ class RowRun(Closing):
         if self._folder is not None:
             return "Run it again to go on: what is there is not asked again."
         return "Add `folder=FOLDER/` to go on from where a run has stopped."
+
+    def is_other_model(self) -> bool:
+        """Return whether the model's name is another one's by now; asks the backend, if rows were asked.
+
+        Artifacts name the model as it was before the first row, and some answers may be the other one's.
+        """
+        made = self._asking.made
+        before = (made.known or {}).get("model_digest")
+        if before is None or self.tally.asked <= self.tally.failed:
+            return False
+        now = known_of(made.backend, made.settings, made.model_id).get("model_digest")
+        return now not in (None, before)
 
     def others(self) -> int:
         """Return how many artifacts of other questions the folder has for the same rows.

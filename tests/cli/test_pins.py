@@ -8,6 +8,7 @@ import math
 
 import pytest
 
+from ore import ORE, AyaReasoner, open_table, over_rows
 from ore.backends import split_pin
 from ore.backends.effective import in_short
 from ore.backends.embedded import EmbeddedBackend
@@ -189,6 +190,32 @@ def test_a_model_that_becomes_another_one_in_a_run_over_rows_is_told(ask, server
     server.ollama.reply = swapped
     table.write_text("n\n3\n4\n")
     assert said in ask(*rows, "-m", "llama3.2").err
+    del server.ollama.copies[MODEL]
+    table.write_text("n\n5\n6\n")
+    pinned = ask(
+        *rows, "-m", f"llama3.2@sha256:{DIGEST}"
+    ).err  # with which the other one is not asked
+    assert said in pinned and "Give the name back to the pinned one" in pinned
+    assert "Run it again" not in pinned
+
+
+def test_a_program_can_find_out_that_a_model_became_another_one_in_a_run_over_rows(
+    server, tmp_path
+):
+    def swapped(_):
+        server.ollama.copies[MODEL] = "second:latest"
+        return "Paris."
+
+    (tmp_path / "table.csv").write_text("n\n1\n2\n")
+    with open_table(tmp_path / "table.csv") as table:
+        engine = ORE(AyaReasoner("llama3.2", host=server.url))
+        rows = over_rows(engine, "{{n}}", table, folder=tmp_path / "out")
+        assert [each.content for each in rows.outcomes()] == ["Paris."] * 2
+        assert not rows.is_other_model()
+        server.ollama.reply = swapped
+        again = over_rows(engine, "And {{n}}", table, folder=tmp_path / "out")
+        assert [each.content for each in again.outcomes()] == ["Paris."] * 2
+        assert again.is_other_model()
 
 
 @pytest.fixture
