@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ore.artifact.canonical import text_digest
+from ore.artifact.canonical import digest, text_digest
 from ore.files.strictjson import is_list
 from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import other_model
@@ -18,7 +19,6 @@ SESSION = "session"
 
 ANSWER_OF = "artifact:"
 """What stands before the id of a run, where its answer was sent as a message."""
-
 
 MAY_BE_UNREAD = "the model may not have read them"
 """Said beside a run's images, where the server counted too few tokens for any (``images_read``)."""
@@ -69,6 +69,18 @@ def joined_messages(artifact: ExecutionArtifact) -> list[Any]:
         [numbers.get(each, each) if isinstance(each, str) else each for each in group]
         for group in groups
     ]
+
+
+def messages_digest(messages: Iterable[Mapping[str, Any]]) -> str:
+    """Return the SHA-256 over the canonical JSON of the role and content of each message.
+
+    Raises:
+        ValueError: One can't be sent; the end of a sentence says why.
+    """
+    try:
+        return digest([{"role": each["role"], "content": each["content"]} for each in messages])
+    except UnicodeEncodeError as exc:
+        raise ValueError("a message of it holds half a character, which can't be sent") from exc
 
 
 def is_of_session(source: str) -> bool:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ore.artifact import parsed, read_bytes
-from ore.artifact.canonical import digest, text_digest
+from ore.artifact.canonical import text_digest
 from ore.artifact.seal import SELF, breaks, is_sealed
-from ore.artifact.sources import Parent, kept_system_prompt, link_problem
+from ore.artifact.sources import Parent, kept_system_prompt, link_problem, messages_digest
 from ore.errors import ArtifactError
 from ore.files.strictjson import part
 from ore.types import ExecutionArtifact
@@ -195,14 +195,13 @@ def _message_problems(prompt: str, provenance: dict[str, Any]) -> Iterable[str]:
     if messages is None:
         return
     try:
-        sent = [{"role": each["role"], "content": each["content"]} for each in messages]
-        found = digest(sent)
+        found = messages_digest(messages)
     except (KeyError, TypeError, ValueError):
         yield "provenance.messages is not a list of messages"
         return
     if found != provenance.get("messages_sha256"):
         yield "provenance.messages does not fit provenance.messages_sha256"
-    if not sent or sent[-1]["content"] != prompt:
+    if not messages or messages[-1]["content"] != prompt:
         yield "input.prompt is not the last of provenance.messages"
 
 

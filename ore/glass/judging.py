@@ -27,7 +27,7 @@ from ore.errors import (
 from ore.files.neutral import one_line
 from ore.files.strictjson import part
 from ore.glass.following import Follower as Follower
-from ore.glass.provenance import Sourced, messages_digest
+from ore.glass.provenance import Sourced, sent_digest
 from ore.glass.reopening import Reopening
 from ore.types import ExecutionArtifact, Message
 from ore.types.artifact_fields import cut_off_by
@@ -100,7 +100,7 @@ def check_sent(artifact: ExecutionArtifact, messages: Sequence[Sourced]) -> str 
     sent = (artifact.provenance or {}).get("messages_sha256")
     if sent is None:
         return "it has no hash of its messages"
-    if sent != messages_digest(messages):
+    if sent != sent_digest(messages):
         return (
             "its messages are not what they were: its persona or its skills have changed since; "
             "`ORE.record(full=True)` keeps them"

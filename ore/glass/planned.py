@@ -9,12 +9,12 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from ore.artifact.canonical import digest, text_digest, value_or_text
-from ore.artifact.sources import ANSWER_OF, PERSONA, SYSTEM, is_of_session
+from ore.artifact.canonical import text_digest, value_or_text
+from ore.artifact.sources import ANSWER_OF, PERSONA, SYSTEM, is_of_session, messages_digest
 from ore.errors import ArtifactError
 from ore.files import strictjson
 from ore.files.neutral import one_line
@@ -149,11 +149,6 @@ def looks_like_plan(data: bytes) -> bool:
 def is_plan(data: bytes, path: str) -> bool:
     """Return whether bytes are to be a plan, and no prompt: JSON by name, or as a plan begins."""
     return path.lower().endswith(".json") or looks_like_plan(data)
-
-
-def messages_digest(messages: Sequence[Mapping[str, str]]) -> str:
-    """Return the SHA-256 over the canonical JSON of the list of each message's role and content."""
-    return digest([{"role": each["role"], "content": each["content"]} for each in messages])
 
 
 class _NotHeld(ValueError):

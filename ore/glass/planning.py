@@ -16,7 +16,7 @@ from ore.backends.settings import Settings
 from ore.backends.window import estimate
 from ore.core import ORE
 from ore.glass.origin import around, backend_of, model_of, settings_of
-from ore.glass.provenance import joined_sources, messages_digest, options_of, sourced
+from ore.glass.provenance import joined_sources, options_of, sent_digest, sourced
 from ore.glass.turn_facts import sources_of
 from ore.types import Message
 from ore.types.sent import Sent
@@ -67,7 +67,7 @@ def planned(
         OreError: Whatever a turn would raise before its answer.
     """
     known = sourced(messages, sources)
-    digest = messages_digest(known)  # refuses what can't be sent
+    digest = sent_digest(known)  # refuses what can't be sent
     reading = _reading(backend, model_id, settings, list(messages), joins_always, reader)
     shown = [
         PlannedMessage(each.role, each.content, source, tuple(hashes([each])))

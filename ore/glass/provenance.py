@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from ore import __version__
 from ore.artifact import MAX_ARTIFACT_BYTES, not_keepable
-from ore.artifact.canonical import digest, exact, text_digest, value_or_text
+from ore.artifact.canonical import exact, text_digest, value_or_text
 from ore.artifact.seal import seal
+from ore.artifact.sources import messages_digest
 from ore.backends import Backend
 from ore.backends.answer import encoded
 from ore.backends.settings import Settings
@@ -149,7 +150,7 @@ def artifact_of(made: MadeWith, turn: TurnFacts, response: Response) -> Executio
         "grants": sorted(set(made.grants)),
         "skills": _hashed(messages, "skill:"),
         "tools": tools,
-        "messages_sha256": messages_digest(messages),
+        "messages_sha256": sent_digest(messages),
         **(_texts(messages, rendered) if made.is_full else {}),
         "sources": _source_digests(messages),
         "parent": turn.parent,
@@ -198,15 +199,15 @@ def joined_sentence(joined: Sequence[Sequence[str]], *, always: bool) -> str:
     return f"Sent as one message, {why}: {which}."
 
 
-def messages_digest(messages: Sequence[Sourced]) -> str:
-    """Return the SHA-256 over the canonical JSON of the role and content of each of ``messages``.
+def sent_digest(messages: Sequence[Sourced]) -> str:
+    """Return what ``messages_digest`` does of ``messages`` that are to be sent.
 
     Raises:
         UsageError: One holds half a character, which can't be sent.
     """
     try:
-        return digest([{"role": each.role, "content": each.content} for each in messages])
-    except UnicodeEncodeError:
+        return messages_digest(map(vars, messages))
+    except ValueError:
         encoded(Message(each.role, each.content) for each in messages)  # says which it is
         raise
 
@@ -232,7 +233,7 @@ def facts(
     """
     return {
         **known_of(backend, settings, model_id),
-        "messages_sha256": messages_digest(messages),
+        "messages_sha256": sent_digest(messages),
         "sources": _source_digests(messages),
     }
 

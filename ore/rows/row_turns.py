@@ -16,13 +16,7 @@ from ore.backends.settings import Settings
 from ore.core import ORE
 from ore.errors import OreError, UsageError
 from ore.glass.limits import fit_of
-from ore.glass.provenance import (
-    MadeWith,
-    Sourced,
-    TurnFacts,
-    artifact_of,
-    messages_digest,
-)
+from ore.glass.provenance import MadeWith, Sourced, TurnFacts, artifact_of, sent_digest
 from ore.glass.turn_facts import in_force
 from ore.rows.judge import judged, judged_anew, judging_of, not_as_asked
 from ore.rows.kept import RowFolder, asked_digest, kept_otherwise
@@ -213,7 +207,7 @@ class Asking:
             **(self.made.known or {}),
             **self._question.more,
             "model_id": self.made.backend.name_of(self.made.model_id),
-            "messages_sha256": messages_digest(messages),
+            "messages_sha256": sent_digest(messages),
             "chat_template": template and {"sha256": text_digest(template)},
         }
         return RowQuestion(row, prompt, messages, asked_digest(known))

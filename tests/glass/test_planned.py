@@ -7,8 +7,9 @@ import time
 
 import pytest
 
+from ore.artifact.sources import messages_digest
 from ore.errors import ArtifactError
-from ore.glass.planned import PLAN_VERSION, messages_digest, parse_plan
+from ore.glass.planned import PLAN_VERSION, parse_plan
 
 
 @pytest.mark.slow
@@ -51,3 +52,11 @@ def test_what_stands_in_the_texts_of_a_plan_is_no_value():
     prompt = json.dumps({"role": "user", "content": '[{"a": 1}, ' * 2_000_000, "source": "prompt"})
     with pytest.raises(ArtifactError, match="it is not a plan of the version"):
         parse_plan(b'{"messages": [' + prompt.encode() + b"]}", "plan.json")
+
+
+def test_a_plan_with_half_a_character_says_so():
+    messages = [{"role": "user", "content": "Hi \ud83d", "source": "prompt"}]
+    texts = {"backend": "scripted", "model_id": "m", "messages_sha256": ""}
+    plan = {"plan_version": PLAN_VERSION, **texts, "options": {}, "messages": messages}
+    with pytest.raises(ArtifactError, match="holds half a character, which can't be sent"):
+        parse_plan(json.dumps(plan).encode(), "plan.json")
