@@ -20,7 +20,7 @@ from ore.cli.turn import answer_once
 from ore.errors import UsageError
 from ore.files import read_regular
 from ore.files.neutral import brief, one_line
-from ore.glass.planned import MOST_BYTES, Plan, is_plan, parse_plan
+from ore.glass.planned import MOST_BYTES, ParsedPlan, is_plan, parse_plan
 from ore.rows.given import Given, expected, fill, of_plan
 from ore.rows.judge import require
 from ore.rows.run_file import STDIN, RunFile, parse_run_file
@@ -111,7 +111,7 @@ def _values(options: Options, file: RunFile, console: Console) -> dict[str, str]
     return values | {STDIN: piped}
 
 
-def _planned(options: Options, plan: Plan, path: str) -> tuple[Options, Given]:
+def _planned(options: Options, plan: ParsedPlan, path: str) -> tuple[Options, Given]:
     shown, turn = one_line(path), plan.turn
     if options.values:
         raise UsageError(f"--set has no place in {shown}: a plan is a prompt with its values.")

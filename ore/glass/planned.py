@@ -86,7 +86,7 @@ class PlannedOptions:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ParsedPlan:
     """What a plan says.
 
     Attributes:
@@ -158,7 +158,7 @@ class _NotHeld(ValueError):
         super().__init__(f"{what}: ask without a plan, with {given}")
 
 
-def parse_plan(data: bytes, path: str) -> Plan:
+def parse_plan(data: bytes, path: str) -> ParsedPlan:
     """Return the plan that ``data`` is; ``path`` is where it was read.
 
     Raises:
@@ -190,7 +190,7 @@ def parse_plan(data: bytes, path: str) -> Plan:
     except ValueError as exc:
         way = "" if isinstance(exc, _NotHeld) else " Give one that was written with `ORE.plan()`."
         raise ArtifactError(f"{shown} can't be run as a plan: {exc}.{way}") from exc
-    return Plan(
+    return ParsedPlan(
         hashlib.sha256(data).hexdigest(),
         plan["backend"],
         plan["model_id"],

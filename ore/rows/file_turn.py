@@ -20,7 +20,7 @@ from ore.files import read_regular
 from ore.files.neutral import brief, one_line
 from ore.glass.choosing import read_choices
 from ore.glass.personas import load_persona, read_system_prompt
-from ore.glass.planned import MOST_BYTES, Plan, is_plan, parse_plan
+from ore.glass.planned import MOST_BYTES, ParsedPlan, is_plan, parse_plan
 from ore.glass.recording import record
 from ore.reasoner import Reasoner
 from ore.rows.given import Given, expected, fill, of_plan
@@ -150,7 +150,7 @@ def _system_prompt(file: RunFile) -> str | None:
     return file.system
 
 
-def _planned(plan: Plan, path: str, full: bool, *, has_reasoner: bool) -> _Turn:
+def _planned(plan: ParsedPlan, path: str, full: bool, *, has_reasoner: bool) -> _Turn:
     """Return the turn of a plan, as it was planned."""
     turn = plan.turn
     chosen = os.environ.get("ORE_BACKEND") or None

@@ -10,7 +10,7 @@ from typing import Any
 from ore.artifact.canonical import text_digest
 from ore.errors import UsageError
 from ore.files.neutral import one_line
-from ore.glass.planned import Plan, Planned
+from ore.glass.planned import ParsedPlan, Planned
 from ore.reasoner import Reasoner
 from ore.rows.expectations import Expectation, parse_expectation
 from ore.rows.judge import JudgingReasoner
@@ -97,7 +97,7 @@ def expected(file: RunFile, *, chooses: bool) -> Expectation | None:
     return parse_expectation(file.expect, file.shown) if file.expect else None
 
 
-def of_plan(plan: Plan, path: str) -> Given:
+def of_plan(plan: ParsedPlan, path: str) -> Given:
     """Return what the plan at ``path`` gives: its turn, as it was planned.
 
     Raises:
