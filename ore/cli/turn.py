@@ -31,7 +31,7 @@ from ore.errors import (
 from ore.files.afterwards import add_later
 from ore.files.whole import is_stalled
 from ore.glass.choosing import check
-from ore.glass.limits import IN_CIRCLES, Circles, notices_of, warnings_of
+from ore.glass.limits import IN_CIRCLES, RepeatedLines, notices_of, warnings_of
 from ore.types import Response
 
 Taken = TypeVar("Taken")
@@ -151,7 +151,7 @@ def _ask(run: Run, context: Context) -> Response:
     images, after = run.asked.images, run.asked.after
     if not run.streams:
         return run.engine.execute(*given, images=images, after=after)
-    console, circles = run.console, Circles()
+    console, circles = run.console, RepeatedLines()
     stream = run.engine.execute_stream(*given, images=images, after=after)
     with console.following_stops(), closing(stream) as chunks, _ending_line(run):
         console.begin_answer()
@@ -283,7 +283,7 @@ def _tell_limits(run: Run, response: Response, *, is_cut: bool) -> None:
     The last is said already where the prompt ``is_cut`` as earlier ones tell.
     """
     for text in notices_of(response, in_session=run.conversation.session is not None):
-        if text == IN_CIRCLES and run.streams and Circles().closed_by(response.content):
+        if text == IN_CIRCLES and run.streams and RepeatedLines().closed_by(response.content):
             continue  # it was told as it came
         run.console.notice(text)
     warnings = [*warnings_of(response, run.asked.settings)]

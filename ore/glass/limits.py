@@ -92,7 +92,7 @@ def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]
     if not response.content.strip():
         asks = response.metadata.get("asked_for_tools") is True
         yield f"The answer is empty{_ASKED_FOR_TOOLS if asks else ''}."
-    if Circles().closed_by(response.content + "\n"):
+    if RepeatedLines().closed_by(response.content + "\n"):
         yield IN_CIRCLES
     if fit.get("status") != "truncated" and window and used > NEARLY_FULL * window:
         yield f"The context window is nearly full: {min(used, window)} of {window} tokens{advice}."
@@ -107,7 +107,7 @@ def fit_of(response: Response) -> dict[str, Any]:
     return {key: v for key, v in found.items() if key not in counts or above_zero(v)}
 
 
-class Circles:
+class RepeatedLines:
     """Finds out, piece by piece, that a line of an answer comes again and again."""
 
     def __init__(self) -> None:

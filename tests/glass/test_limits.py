@@ -8,7 +8,7 @@ import pytest
 
 import ore
 from ore import Response, Settings
-from ore.glass.limits import Circles
+from ore.glass.limits import RepeatedLines
 
 LIMITED = {"done_reason": "length", "eval_count": 5}
 
@@ -160,7 +160,7 @@ def test_why_an_answer_of_calls_of_tools_alone_is_empty_is_said():
 
 
 def test_a_line_of_very_many_pieces_takes_time_for_each_once():
-    circles, begun = Circles(), time.process_time()
+    circles, begun = RepeatedLines(), time.process_time()
     assert not any(circles.closed_by("abcd") for _ in range(300_000))
     assert not circles.closed_by("\n") and time.process_time() - begun < 1
 
@@ -169,5 +169,5 @@ def test_a_line_of_very_many_pieces_takes_time_for_each_once():
 def test_millions_of_short_lines_are_looked_at_in_time():
     """16 lines in turn, of which none comes ten times among a hundred."""
     text, begun = "\n".join("abcdefghijklmnop") + "\n", time.process_time()
-    assert not Circles().closed_by(text * 200_000)
+    assert not RepeatedLines().closed_by(text * 200_000)
     assert time.process_time() - begun < 2.5
