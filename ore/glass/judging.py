@@ -7,10 +7,11 @@ who wrote it down.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ore.artifact.verify import Checked, read_again
 from ore.backends.joining import joined
@@ -26,11 +27,13 @@ from ore.errors import (
 )
 from ore.files.neutral import one_line
 from ore.files.strictjson import part
-from ore.glass.following import Follower as Follower
 from ore.glass.provenance import Sourced, sent_digest
 from ore.glass.reopening import Reopening
 from ore.types import ExecutionArtifact, Message
 from ore.types.artifact_fields import cut_off_by
+
+if TYPE_CHECKING:  # the engine is needed by those who ask it
+    from ore.backends.engine_retrace import Departure
 
 ACCEPT, REJECT, CANNOT_SAY = "accept", "reject", "cannot say"
 MOST_NATS = 0.3
@@ -45,6 +48,20 @@ _OF_ITSELF = (
     *(PersonaError, SkillError, TurnFailedError),
 )
 """What is wrong with one run, and not with the backend of all."""
+
+
+@runtime_checkable
+class Follower(Protocol):
+    """A reasoner that can follow an answer: see ``EmbeddedReasoner.departures``."""
+
+    def departures(
+        self, messages: list[Message], text: str, *, was_cut: bool = False, most: float = math.inf
+    ) -> list[Departure]:
+        """Return where the model would not have said what ``text`` says, up to a gap above ``most``.
+
+        It is the answer to ``messages``; ``was_cut`` says that it did not end by itself.
+        """
+        ...
 
 
 @dataclass(frozen=True)
