@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -124,6 +124,7 @@ def artifact_of(made: MadeWith, turn: TurnFacts, response: Response) -> Executio
     model = made.backend.name_of(made.model_id)
     metadata = dict(response.metadata)
     rendered = metadata.pop("rendered", None)
+    texts = {"messages": list(map(vars, messages)), "rendered": rendered}
     answered = model if response.model_id == made.model_id else response.model_id
     response = Response(response.content, answered, response.id, response.timestamp, metadata)
     artifact = ExecutionArtifact.from_response(
@@ -151,17 +152,13 @@ def artifact_of(made: MadeWith, turn: TurnFacts, response: Response) -> Executio
         "skills": _hashed(messages, "skill:"),
         "tools": tools,
         "messages_sha256": sent_digest(messages),
-        **(_texts(messages, rendered) if made.is_full else {}),
+        **(texts if made.is_full else {}),
         "sources": _source_digests(messages),
         "parent": turn.parent,
         **({} if verdict is None else {"expectation": exact(verdict)}),
         **turn.more,
     }
     return _sealed(replace(artifact, provenance=provenance))
-
-
-def _texts(messages: Sequence[Sourced], rendered: object) -> dict[str, Any]:
-    return {"messages": [asdict(each) for each in messages], "rendered": rendered}
 
 
 def _kept_template(made: MadeWith) -> dict[str, str] | None:
