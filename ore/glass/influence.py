@@ -21,7 +21,7 @@ from ore.errors import (
     UsageError,
 )
 from ore.glass.judging import check_sent
-from ore.glass.provenance import Sourced
+from ore.glass.provenance import Sourced, as_sent
 from ore.glass.reopening import Reopening
 from ore.reasoner import Scorer
 from ore.types import ExecutionArtifact, Message
@@ -79,9 +79,7 @@ class _Left:
 
     def rest(self, messages: Sequence[Sourced]) -> list[Message]:
         """Return the messages without it; those of all sources at once may be too many."""
-        found = [
-            Message(m.role, m.content) for n, m in enumerate(messages) if n not in self.numbers
-        ]
+        found = as_sent(m for n, m in enumerate(messages) if n not in self.numbers)
         if self.prompt is not None:
             found[-1] = Message(found[-1].role, self.prompt)
         return found

@@ -27,7 +27,7 @@ from ore.errors import (
 )
 from ore.files.neutral import one_line
 from ore.files.strictjson import part
-from ore.glass.provenance import Sourced, sent_digest
+from ore.glass.provenance import Sourced, as_sent, sent_digest
 from ore.glass.reopening import Reopening
 from ore.types import ExecutionArtifact, Message
 from ore.types.artifact_fields import cut_off_by
@@ -186,7 +186,7 @@ def followed(
         OreError: What ``departures`` raises.
     """
     text = artifact.output.content
-    asked = [Message(each.role, each.content) for each in messages]
+    asked = as_sent(messages)
     if joins:
         asked, _ = joined(asked)
     was_cut = cut_off_by(artifact.output.metadata) == "a limit"

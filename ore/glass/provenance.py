@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -50,6 +50,11 @@ def sourced(messages: Sequence[Message], sources: Sequence[str]) -> list[Sourced
     """Return ``messages`` with their ``sources``, one for each."""
     pairs = zip(messages, sources, strict=True)
     return [Sourced(message.role, message.content, source) for message, source in pairs]
+
+
+def as_sent(messages: Iterable[Sourced]) -> list[Message]:
+    """Return ``messages`` without their sources, to be sent."""
+    return [Message(each.role, each.content) for each in messages]
 
 
 class MadeWith(NamedTuple):
@@ -205,7 +210,7 @@ def sent_digest(messages: Sequence[Sourced]) -> str:
     try:
         return messages_digest(map(vars, messages))
     except ValueError:
-        encoded(Message(each.role, each.content) for each in messages)  # says which it is
+        encoded(as_sent(messages))  # says which it is
         raise
 
 

@@ -18,7 +18,7 @@ from ore.files.strictjson import above_zero, part
 from ore.glass.earlier import Earlier
 from ore.glass.limits import warnings_of
 from ore.glass.origin import around, backend_of, settings_of
-from ore.glass.provenance import Sourced, facts, sourced
+from ore.glass.provenance import as_sent, facts, sourced
 from ore.glass.recall import recorded_messages
 from ore.reasoner import Reasoner
 from ore.rows.expectations import Expectation, recorded_expectation
@@ -122,11 +122,6 @@ def replay(
     found = compared(artifact, ask, how, expected, anew=anew if twice else None)
     notes += warnings_beside(artifact, found.artifact, settings)
     return replace(found, notes=tuple(notes))
-
-
-def as_sent(known: Iterable[Sourced]) -> list[Message]:
-    """Return the messages that are ``known`` of a run, to be sent again."""
-    return [Message(each.role, each.content) for each in known]
 
 
 def answered(

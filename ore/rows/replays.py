@@ -25,6 +25,7 @@ from ore.errors import (
     UsageError,
 )
 from ore.files.neutral import one_line
+from ore.glass.provenance import as_sent
 from ore.glass.reopening import MOST_UNLOADS, Recalled, Reopening
 from ore.glass.rerun import not_there
 from ore.rows.expectations import Expectation, recorded_expectation
@@ -35,7 +36,6 @@ from ore.rows.replaying import (
     WELL,
     Replay,
     answered,
-    as_sent,
     compared,
     template_of,
     warnings_beside,
