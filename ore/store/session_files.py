@@ -118,10 +118,10 @@ class SessionFiles:
         try:
             return decode(data), status
         except ValueError as exc:
-            rescue = f"`FileSessionStore.salvage('{name}')` copies its whole turns to a new session"
-            rescue = (
-                rescue if b'"assistant"' in data else "delete the session, or choose another name"
-            )
+            rescue = "delete the session, or choose another name"
+            if b'"assistant"' in data:
+                salvage = f"`FileSessionStore.salvage('{name}')`"
+                rescue = f"{salvage} copies its whole turns to a new session"
             raise InvalidSessionError(
                 f"The session '{name}' {failed}: {exc}. The file {self._path(name)} is left as it "
                 f"is; {rescue}.",
