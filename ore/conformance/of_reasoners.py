@@ -73,8 +73,9 @@ def calls_once(make: Callable[[], Reasoner]) -> None:
         with make() as reasoner:
             entered = _counted(reasoner)
             before = getattr(reasoner, "calls", None)
-            _ = _read(ORE(reasoner, "").execute_stream("Hi")) if streams else None
-            if not streams:
+            if streams:
+                _read(ORE(reasoner, "").execute_stream("Hi"))
+            else:
                 ORE(reasoner, "").execute("Hi")
             for name, times in entered.items():
                 expect(times <= 1, f"one turn called {name} {times} times")
