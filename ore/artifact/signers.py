@@ -111,14 +111,7 @@ class Signers:
         for name in self._names.get(said.key, ()):  # what the key was known as for other files
             if _is_good(self._verified(name, signature, data, time_option)):
                 return Signature(_read(name), said.fingerprint)
-        words: list[str | bytes] = [
-            "find-principals",
-            "-s",
-            SIGNATURE,
-            "-f",
-            self.path,
-            time_option,
-        ]
+        words = ["find-principals", "-s", SIGNATURE, "-f", self.path, time_option]
         found = ssh_keygen(words, b"", signature=signature)
         stand = [name for name in found.out.split(b"\n") if name]
         if not stand:

@@ -47,7 +47,6 @@ from ore.types.sent import listed
 
 _HARDWARE = ("threads", "batch_threads", "batch")
 
-
 Each = TypeVar("Each")
 Said = dict[str, list[Value]]
 """What one run says: the values of each field."""
@@ -159,6 +158,7 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
     sources, doubt = hashed_sources(artifact), doubt_of_images(artifact)
     model, digest = _answering(artifact, provenance)
     exact = joined_value(model, digest)
+    file = part(provenance, "run_file")
     nothing = [] if provenance else [of_value(None)]  # a run without it says nothing of them
     said: Said = {
         "ore_version": [of_value(provenance.get("ore_version"))],
@@ -183,11 +183,7 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
         "own_tools": _own_tools(provenance, exact),
         "tools": [of_value(name) for name in _listed(artifact.input.tools)],
         "skills": [of_value(name) for name in _listed(artifact.input.skills)],
-        "run_file": (
-            [joined_value(file.get("name"), file.get("sha256"))]
-            if (file := part(provenance, "run_file"))
-            else nothing
-        ),
+        "run_file": [joined_value(file.get("name"), file.get("sha256"))] if file else nothing,
         "images": [
             of_value(each) if doubt is None else joined_value(each, doubt)
             for each in _listed(metadata.get("images"))
@@ -197,16 +193,13 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
         "answer": [Value((text_of(artifact.output.content),))],
         **_parameters(effective),
     }
-    of = line_of(digest or model)
+    is_known = bool(provenance.get("messages_sha256"))
+    asked = f"{line_of(digest or model)} {_asked(artifact)}"
     return _Run(
         said,
         artifact.timestamp,
         sums_of(artifact, sources),
-        text_digest(
-            f"{of} {_asked(artifact)}"
-            if provenance.get("messages_sha256")
-            else artifact.execution_id
-        ),
+        text_digest(asked if is_known else artifact.execution_id),
         text_digest(artifact.output.content),
         text_digest(artifact.input.prompt),
     )
@@ -305,6 +298,6 @@ def _system_prompt(artifact: ExecutionArtifact, sources: list[tuple[str, str]]) 
         text = kept_system_prompt(artifact)
     except ValueError:  # what does not fit its hash is not shown as the text
         text = None
-    return (
-        text_of(text) if text is not None else f"[not in the artifact; SHA-256 {line_of(sent[0])}]"
-    )
+    if text is None:
+        return f"[not in the artifact; SHA-256 {line_of(sent[0])}]"
+    return text_of(text)

@@ -110,9 +110,8 @@ def _rendered(collected: Collected, overview: Overview, sides: SideBySide | None
 
 def _hash(text: str) -> str:
     """Return a hash as a Content-Security-Policy names what may stand in the page."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode(
-        "ascii"
-    )
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
 
 def _json(value: Any) -> str:

@@ -157,11 +157,8 @@ def _said(values: Sequence[float], unit: str, is_log: bool) -> str:
 
 def _figure(value: float, unit: str) -> str:
     size = abs(value)
-    digits = (
-        0
-        if size >= 100 or float(value).is_integer()
-        else 1 if size >= 10 else 2 if size >= 0.1 else 3
-    )
+    is_whole = size >= 100 or float(value).is_integer()
+    digits = 0 if is_whole else 1 if size >= 10 else 2 if size >= 0.1 else 3
     text = f"{value:,.{digits}f}"
     return f"{text} {unit}" if unit else text
 
