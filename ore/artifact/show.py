@@ -23,6 +23,12 @@ from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import cut_off_by
 
 _NAMED = {"skills": "skill:", "tools": "tool:", "files": "file:"}
+_KEYS = (
+    *("model_digest", "backend", "server_version", "ore_version", "options", "effective", "joined"),
+    *("chat_template", "grants", "parent"),
+)
+_OF_FILES = ("run_file", "expectation")
+"""What is only there where a file said what to ask, or what to expect."""
 _SHORT = 12
 _MOST_LISTED = 100
 
@@ -65,21 +71,11 @@ def described(checked: Checked, artifact: ExecutionArtifact) -> dict[str, Any]:
     }
 
 
-_KEYS = (
-    *("model_digest", "backend", "server_version", "ore_version", "options", "effective", "joined"),
-    *("chat_template", "grants", "parent"),
-)
-
-
 def _cuts(metadata: dict[str, Any]) -> dict[str, Any]:
     """Return what cut the answer off, and whether not all of the prompt was read; neither if it is whole."""
     cut, context = cut_off_by(metadata), part(metadata, "context")
     is_truncated = context.get("status") == "truncated"
     return ({"cut_off_by": cut} if cut else {}) | ({"is_truncated": True} if is_truncated else {})
-
-
-_OF_FILES = ("run_file", "expectation")
-"""What is only there where a file said what to ask, or what to expect."""
 
 
 def _system_prompt(

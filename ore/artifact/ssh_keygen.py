@@ -22,6 +22,8 @@ from ore.files.neutral import one_line
 from ore.files.signals import deferred_signals
 
 PROGRAM = "ssh-keygen"
+SIGNATURE = "\0signature"
+"""The word that stands for the file of the signature; no argument of a process can be that."""
 NAMESPACE = "ore.exec.v1"
 """What a signature is for: one that was made for mail or a commit is none of an artifact."""
 ENDING = ".sig"
@@ -157,10 +159,6 @@ def ssh_keygen(
             os.close(read)
         if child is not None:  # a signal may have come before it was waited for
             _end(child, asks)
-
-
-SIGNATURE = "\0signature"
-"""The word that stands for the file of the signature; no argument of a process can be that."""
 
 
 def missing() -> ArtifactError:

@@ -22,6 +22,10 @@ LONGEST_TEXT = 20_000
 MOST_LISTED, LONGEST_VALUE, _MOST_WORDS = 100, 300, 20
 """Of a list the entries, of a value the characters, and of a choice the words, that a page shows."""
 
+_OF_ALL = ("backend", "server_version", "model_digest", "ore_version", "persona", "join_messages")
+_PARTS = ("threads", "batch_threads", "batch", "quantization", "parameter_count", "template_sha256")
+"""What many runs have alike of their provenance, and of what was in force."""
+
 Pairs = list[tuple[str, str]]
 
 
@@ -220,10 +224,6 @@ def _add_verdict(facts: RunFacts, artifact: ExecutionArtifact) -> None:
 
 def _share(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) and math.isfinite(value) else _line(value)
-
-
-_OF_ALL = ("backend", "server_version", "model_digest", "ore_version", "persona", "join_messages")
-_PARTS = ("threads", "batch_threads", "batch", "quantization", "parameter_count", "template_sha256")
 
 
 def _add_details(facts: RunFacts, artifact: ExecutionArtifact) -> None:
