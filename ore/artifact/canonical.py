@@ -12,6 +12,9 @@ from typing import Any
 EXACT = 2**53 - 1
 """The largest integer that every reader of JSON takes for the same number."""
 
+DIGITS_SHOWN = 12
+"""How many hexadecimal digits of a hash a sentence or a page shows."""
+
 _quoted = json.encoder.encode_basestring
 _PLAIN: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     *((str, str.__str__), (int, int.__int__), (float, float.__float__)),

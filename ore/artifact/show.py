@@ -6,6 +6,7 @@ import re
 from datetime import datetime, timezone
 from typing import Any
 
+from ore.artifact.canonical import DIGITS_SHOWN
 from ore.artifact.sources import (
     MAY_BE_UNREAD,
     PERSONA,
@@ -29,7 +30,6 @@ _KEYS = (
 )
 _OF_FILES = ("run_file", "expectation")
 """What is only there where a file said what to ask, or what to expect."""
-_SHORT = 12
 _MOST_LISTED = 100
 
 
@@ -251,7 +251,8 @@ def _codes(values: Any) -> str:
 
 
 def _digest(sha256: Any) -> str:
-    return f", SHA-256 {_code(sha256[:_SHORT] + '…')}" if isinstance(sha256, str) and sha256 else ""
+    is_known = isinstance(sha256, str) and sha256
+    return f", SHA-256 {_code(sha256[:DIGITS_SHOWN] + '…')}" if is_known else ""
 
 
 def when(timestamp: float | None) -> str:

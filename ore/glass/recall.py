@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ore.artifact import parsed
-from ore.artifact.canonical import text_digest
+from ore.artifact.canonical import DIGITS_SHOWN, text_digest
 from ore.artifact.sources import (
     ANSWER_OF,
     PERSONA,
@@ -164,8 +164,8 @@ def recorded_template(artifact: ExecutionArtifact, given: str | None) -> str | N
     if text is not None:
         raise ArtifactError("the chat template in it is not the one that its hash says")
     raise ArtifactError(
-        f"its chat template (SHA-256 {one_line(str(sha256))[:12]}…) is not in it: name the file with "
-        f"`chat_template=`, or {_KEEP_ALL}"
+        f"its chat template (SHA-256 {one_line(str(sha256))[:DIGITS_SHOWN]}…) is not in it: name the "
+        f"file with `chat_template=`, or {_KEEP_ALL}"
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ore.artifact.canonical import text_digest
+from ore.artifact.canonical import DIGITS_SHOWN, text_digest
 from ore.backends import Backend
 from ore.backends.choice import Choice, nobody, open_backend
 from ore.backends.model_options import as_pairs, checked_seconds, parse_options
@@ -27,7 +27,6 @@ from ore.reasoner import Reasoner
 from ore.reasoner.closing import Closing
 from ore.types import ExecutionArtifact
 
-_DIGITS = 12
 MOST_UNLOADS = 3
 """After how many runs in a row a model is unloaded no more, where that changed no answer: it takes long."""
 
@@ -256,7 +255,7 @@ def _check_model(artifact: ExecutionArtifact, backend: Backend, model: str) -> N
     if here != recorded:
         raise CheckFailedError(
             f"the model is another one: the SHA-256 of {brief(model)} begins with "
-            f"{one_line(here)[:_DIGITS]} here, and with {one_line(recorded)[:_DIGITS]} in the run"
+            f"{one_line(here)[:DIGITS_SHOWN]} here, and with {one_line(recorded)[:DIGITS_SHOWN]} in the run"
         )
 
 
@@ -269,8 +268,8 @@ def _check_template(artifact: ExecutionArtifact, given: str | None) -> None:
     here = recorded if given is None else text_digest(given)
     if isinstance(recorded, str) and here != recorded:
         raise ArtifactError(
-            f"the chat template is another one: its SHA-256 begins with {str(here)[:_DIGITS]}, and that "
-            f"of the run's with {one_line(recorded)[:_DIGITS]}"
+            f"the chat template is another one: its SHA-256 begins with {str(here)[:DIGITS_SHOWN]}, and that "
+            f"of the run's with {one_line(recorded)[:DIGITS_SHOWN]}"
         )
 
 

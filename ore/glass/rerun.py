@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from ore.artifact.canonical import text_digest
+from ore.artifact.canonical import DIGITS_SHOWN, text_digest
 from ore.artifact.sources import PERSONA, SYSTEM, hashed_sources
 from ore.backends import Backend, local_models, split_pin, weights
 from ore.backends.choice import ON_THIS_MACHINE, Choice, check_name
@@ -22,7 +22,6 @@ from ore.types import ExecutionArtifact
 
 _EMBEDDED = "embedded"
 _SERVERS = ("ollama", "openai")
-_DIGEST_SHOWN = 12
 _MOST_NAMED = 10
 
 
@@ -203,7 +202,7 @@ def _file_problem(name: str, recorded: object, digest: object) -> str:
             f"was made with a server's model {brief(name)}: ask that server with "
             f"`backend='openai'`, or name a model with `model=`."
         )
-    known = f" (SHA-256 {one_line(digest[:_DIGEST_SHOWN])}…)" if isinstance(digest, str) else ""
+    known = f" (SHA-256 {one_line(digest[:DIGITS_SHOWN])}…)" if isinstance(digest, str) else ""
     return (
         f"names a file as its model, {brief(name)}{known}, and no installed model is the same: "
         f"if you have that file and trust it, name it with `model=PATH`."
