@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from ore.artifact.canonical import digest, text_digest
@@ -130,7 +131,6 @@ def link_problem(artifact: ExecutionArtifact, relation: object, parent: Parent) 
         return None if wanted in sent else "it was not asked with the answer"
     if relation == "session":
         kept = [sha256 for source, sha256 in sent if is_of_session(source)]
-        turn = [parent.prompt, parent.content]
-        is_kept = any(kept[at : at + 2] == turn for at in range(len(kept)))
+        is_kept = (parent.prompt, parent.content) in pairwise(kept)
         return None if is_kept else "its conversation does not hold the turn"
     return "it does not say what it has"

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -138,9 +139,8 @@ def _relation(sent: Sent, parent: ExecutionArtifact) -> str:
     if sent.after is not None and sent.after.execution_id == parent.execution_id:
         return ANSWER
     earlier = sent.messages[len(sent.messages) - 1 - (sent.earlier or 0) : -1]
-    said = [message.content for message in earlier]
-    turn = [parent.input.prompt, parent.output.content]
-    if any(said[at : at + 2] == turn for at in range(len(said))):
+    said = (message.content for message in earlier)
+    if (parent.input.prompt, parent.output.content) in pairwise(said):
         return SESSION
     if sent.messages[-1].content == parent.input.prompt:
         return PROMPT
