@@ -274,8 +274,8 @@ def _check_places(texts: Mapping[str, tuple[str, ...]]) -> None:
         raise ValueError(f"the argument {odd[0]!r} must be of letters, digits and _, at most 64")
     if unknown := used - known:
         raise ValueError(f"its arguments have no {', '.join(map(repr, sorted(unknown)))}")
-    if unused := known - used:
-        raise ValueError(f"its command has no {{{{{'}}, {{'.join(sorted(unused))}}}}}")
+    if unused := ["{{%s}}" % name for name in sorted(known - used)]:
+        raise ValueError(f"its command has no {', '.join(unused)}")
 
 
 def _digest(made: Definition) -> str:
