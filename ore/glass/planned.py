@@ -172,8 +172,9 @@ def parse_plan(data: bytes, path: str) -> ParsedPlan:
             raise ValueError(f"it is not a plan of the version {PLAN_VERSION}")
         _require(plan, str, "backend", "model_id", "messages_sha256")
         _require(plan, dict, "options")
-        _require({"expect": {}, "grants": [], **plan}, dict, "expect")
-        if not _are_texts(plan.get("grants", [])) or not _is_text_or_none(plan.get("persona")):
+        _require({"expect": {}, **plan}, dict, "expect")
+        persona, grants = plan.get("persona"), plan.get("grants", [])
+        if not _are_texts(grants) or not isinstance(persona, (str, type(None))):
             raise ValueError("its grants are no list of texts, or its persona is no text")
         think, schema = plan["options"].get("think"), plan["options"].get("format", {})
         if not is_object(schema) or str(think) not in _THINK:
@@ -195,8 +196,8 @@ def parse_plan(data: bytes, path: str) -> ParsedPlan:
         plan["backend"],
         plan["model_id"],
         plan["options"],
-        plan.get("persona"),
-        tuple(plan.get("grants", [])),
+        persona,
+        tuple(grants),
         plan.get("expect", {}),
         messages,
         turn,
@@ -280,7 +281,3 @@ def _require(found: Mapping[str, Any], kind: type, *keys: str) -> None:
 
 def _are_texts(value: object) -> bool:
     return is_list(value) and all(isinstance(each, str) for each in value)
-
-
-def _is_text_or_none(value: Any) -> bool:
-    return value is None or isinstance(value, str)
