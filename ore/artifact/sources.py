@@ -18,6 +18,9 @@ PERSONA, SYSTEM = "persona", "system"
 SESSION = "session"
 """The source of a message of the conversation: ``session:NAME#1``, ``session#1`` if it has no name."""
 
+ANSWER, PROMPT = "answer", "prompt"
+"""What a turn has of its parent: its answer, or its prompt; or, as ``SESSION``, its turn."""
+
 ANSWER_OF = "artifact:"
 """What stands before the id of a run, where its answer was sent as a message."""
 
@@ -122,14 +125,14 @@ class Parent:
 
 def link_problem(artifact: ExecutionArtifact, relation: object, parent: Parent) -> str | None:
     """Return what an artifact does not have of its parent, as it should, or None."""
-    if relation in (None, "prompt"):
+    if relation in (None, PROMPT):
         is_that = text_digest(artifact.input.prompt) == parent.prompt
         return None if is_that else "its prompt is not that"
     sent = hashed_sources(artifact)
-    if relation == "answer":
+    if relation == ANSWER:
         wanted = (ANSWER_OF + parent.execution_id, parent.as_text)
         return None if wanted in sent else "it was not asked with the answer"
-    if relation == "session":
+    if relation == SESSION:
         kept = [sha256 for source, sha256 in sent if is_of_session(source)]
         is_kept = (parent.prompt, parent.content) in pairwise(kept)
         return None if is_kept else "its conversation does not hold the turn"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from ore.artifact import parse_artifact, read_bytes
-from ore.artifact.sources import answered_by
+from ore.artifact.sources import ANSWER, PROMPT, answered_by
 from ore.artifact.verify import HOLDS, check
 from ore.cli.chosen import wanted_of
 from ore.cli.options import Options
@@ -20,7 +20,6 @@ from ore.core import load_aya_system_prompt
 from ore.errors import ArtifactError, CheckFailedError, UsageError
 from ore.files.neutral import brief, one_line
 from ore.glass.rerun import Rerun, find_model, not_repeated
-from ore.glass.turn_facts import ANSWER, PROMPT
 from ore.types import ExecutionArtifact
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ore.artifact.sources import PROMPT
 from ore.backends import Backend
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.ollama import AyaReasoner
@@ -16,7 +17,7 @@ from ore.errors import UsageError
 from ore.files.strictjson import part
 from ore.glass.origin import around, backend_of, settings_of
 from ore.glass.provenance import MadeWith, artifact_of, kept_prompt
-from ore.glass.turn_facts import PROMPT, facts_of, in_force, parent_of
+from ore.glass.turn_facts import facts_of, in_force, parent_of
 from ore.reasoner import Reasoner
 from ore.types import ExecutionArtifact, Response, RoutingDecision
 from ore.types.sent import listed, sent_with

@@ -12,7 +12,7 @@ from typing import Any
 
 from ore.artifact import encode_artifact, parse_artifact, read_bytes
 from ore.artifact.canonical import exact
-from ore.artifact.sources import ANSWER_OF, PERSONA, SESSION, SYSTEM
+from ore.artifact.sources import ANSWER, ANSWER_OF, PERSONA, PROMPT, SESSION, SYSTEM
 from ore.backends.effective import effective, without_sampling
 from ore.backends.settings import Settings
 from ore.core import load_aya_system_prompt
@@ -23,9 +23,6 @@ from ore.glass.provenance import TurnFacts, sourced
 from ore.types import ExecutionArtifact, Response, RoutingDecision, ToolResult
 from ore.types.artifact_fields import CONVERSATIONAL, SINGLE_TURN
 from ore.types.sent import Sent
-
-ANSWER, PROMPT = "answer", "prompt"
-"""What a turn has of its parent: its answer, or its prompt; or, as ``SESSION``, its turn."""
 
 _FILE = "file:"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
