@@ -168,7 +168,7 @@ def _window(run: Run, response: Response | None) -> str:
     fit = fit_of(response) if response else {}
     size, used = fit.get("window"), fit.get("prompt_tokens")
     if not size:
-        wanted = (run.asked.settings.options or {}).get("num_ctx")
+        wanted = run.asked.settings.options.get("num_ctx")
         asked = f", {wanted} tokens were asked for" if wanted else ""
         return f"{'not known' if response else 'known after the first turn'}{asked}"
     return f"{size} tokens" + (f"; the last prompt had {used}" if used else "")

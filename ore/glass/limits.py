@@ -41,7 +41,7 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
     written = above_zero(response.metadata.get("eval_count")) or 0
     cut = cut_off_by(response.metadata)
     if cut == "a limit":
-        limit = _limit_of((settings.options or {}).get("num_predict"), fit, written)
+        limit = _limit_of(settings.options.get("num_predict"), fit, written)
         yield f"The answer was cut off by a limit: {limit}."
     elif cut == "the server":
         reason = response.metadata["done_reason"]
