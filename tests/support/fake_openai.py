@@ -97,29 +97,27 @@ class FakeOpenAI:
     def steps_for(self, seen: Recorded) -> tuple[Iterator[Step], int | None, bool]:
         with self._lock:
             self.requests.append(seen)
+        return played(self._steps(seen)), None, False
+
+    def _steps(self, seen: Recorded) -> Iterable[Step]:
         if self.key is not None and seen.headers.get("authorization") != f"Bearer {self.key}":
-            return played([refusal(401, "Incorrect API key provided")]), None, False
+            return [refusal(401, "Incorrect API key provided")]
         if seen.path == "/v1/models":
             row = {"object": "model", "max_model_len": 4096} | self.about
             rows = [{"id": name} | row for name in self.models]
-            return played(self.listing or [whole({"object": "list", "data": rows})]), None, False
+            return self.listing or [whole({"object": "list", "data": rows})]
         if seen.path in self.beside:
-            return played(self.beside[seen.path](seen.json)), None, False
+            return self.beside[seen.path](seen.json)
         if seen.path == "/apply-template" and self.template is not None:
             made = self.template([each["content"] for each in seen.json["messages"]])
-            return (
-                played([refusal(400, "No.") if made is None else whole({"prompt": made})]),
-                None,
-                False,
-            )
+            return [refusal(400, "No.") if made is None else whole({"prompt": made})]
         if seen.path in self.asked:
-            return played([whole(self.asked[seen.path](seen.json))]), None, False
+            return [whole(self.asked[seen.path](seen.json))]
         if seen.path != CHAT:
-            return played([Whole(404, "text/plain", b"404 page not found")]), None, False
+            return [Whole(404, "text/plain", b"404 page not found")]
         if seen.json.get("model") not in self.models and not self.serves_any:
-            text = f"The model '{seen.json.get('model')}' does not exist"
-            return played([refusal(404, text)]), None, False
-        return played(self.play or SCENARIOS[self.scenario](self)), None, False
+            return [refusal(404, f"The model '{seen.json.get('model')}' does not exist")]
+        return self.play or SCENARIOS[self.scenario](self)
 
     def events(self, finish: str | None = "stop") -> list[Chunk]:
         """The answer as chunks, without the mark at its end."""
