@@ -192,9 +192,8 @@ class FakeRegistry:
             kind = found[2]
             right = self._found(found[1], kind, found[3], seen)
         elif seen.path.startswith("/token"):
-            right = Answer(
-                200, as_bytes({"token": self.token}), {"Content-Type": "application/json"}
-            )
+            given = as_bytes({"token": self.token})
+            right = Answer(200, given, {"Content-Type": "application/json"})
         else:
             right = Answer(404, b"404 page not found\n", {"Content-Type": "text/plain"})
         if kind in self.always:
@@ -205,9 +204,8 @@ class FakeRegistry:
         if self.token and seen.headers.get("authorization") != f"Bearer {self.token}":
             realm = self.realm or f"http://{self.host}/token"
             challenge = f'Bearer realm="{realm}",service="s",scope="repository:{repository}:pull"'
-            return refusal(
-                401, "UNAUTHORIZED", "authentication required", {"Www-Authenticate": challenge}
-            )
+            headers = {"Www-Authenticate": challenge}
+            return refusal(401, "UNAUTHORIZED", "authentication required", headers)
         if kind == "manifests":
             data = self.manifests.get(f"{repository}:{what}")
             if data is None:
@@ -230,16 +228,17 @@ class FakeRegistry:
             "Docker-Content-Digest": digest,
             **VERSION,
         }
+        if not self.gives_ranges:
+            return Answer(200, data, said)
+        ranged = said | {"Accept-Ranges": "bytes"}
         wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", seen.headers.get("range", ""))
-        if wanted is None or not self.gives_ranges:
-            return Answer(
-                200, data, said | {"Accept-Ranges": "bytes"} if self.gives_ranges else said
-            )
+        if wanted is None:
+            return Answer(200, data, ranged)
         first, last = int(wanted[1]), min(int(wanted[2]), len(data) - 1)
         if first >= len(data):
             return Answer(416, b"invalid range: failed to overlap\n", said)
-        said |= {"Accept-Ranges": "bytes", "Content-Range": f"bytes {first}-{last}/{len(data)}"}
-        return Answer(206, data[first : last + 1], said)
+        ranged |= {"Content-Range": f"bytes {first}-{last}/{len(data)}"}
+        return Answer(206, data[first : last + 1], ranged)
 
 
 class Served(Listening):

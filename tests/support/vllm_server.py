@@ -83,12 +83,11 @@ class FakeVllm(FakeOpenAI):
 
     def _tokenized(self, sent: dict[str, Any]) -> list[Any]:
         if "messages" in sent:
-            add, opened = sent.get("add_generation_prompt", True), sent.get(
-                "continue_final_message"
-            )
+            add = sent.get("add_generation_prompt", True)
+            opened = sent.get("continue_final_message", False)
             if add and opened:
                 return [refusal(400, "Cannot set both to True.")]
-            text = rendered(sent["messages"], self.closing, add, bool(opened))
+            text = rendered(sent["messages"], self.closing, add, opened)
         else:
             text = sent["prompt"].lower() if self.folds else sent["prompt"]
             text = text if text.startswith("<|") else self.space + text
