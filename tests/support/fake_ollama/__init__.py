@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.fake_ollama import bad_bodies as fake_ollama_bad_bodies
-from tests.support.fake_ollama import troubles as fake_ollama_troubles
+from tests.support.fake_ollama import bad_bodies, troubles
 from tests.support.fake_ollama.connection import Recorded, Server
 from tests.support.fake_ollama.replies import VERSION, Ollama, Reply
 from tests.support.fake_ollama.scenarios import SCENARIOS, Pause, Scenario, Step, healthy
 
-TABLES = (fake_ollama_bad_bodies, fake_ollama_troubles)  # importing them filled the table
+TABLES = (bad_bodies, troubles)  # importing them filled the table
 SHARED_OPTIONS = ("on", "wait", "cut_at", "reset", "overflow")
 
 

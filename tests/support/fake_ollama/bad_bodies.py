@@ -96,7 +96,7 @@ INTERRUPTIONS = {
         b'{"model":"m","created_at":"20',
         False,
     ),
-    "bad-json": ("a line it is not JSON", b"{'model': m}\n", True),
+    "bad-json": ("a line that is not JSON", b"{'model': m}\n", True),
     "blank-line": ("an empty line", b"\n", True),
     "null": ("a line that says null", b"null\n", True),
     "list-line": ("a line that is a list", b"[1]\n", True),
