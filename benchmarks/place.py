@@ -12,7 +12,7 @@ import sys
 import tempfile
 import venv
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,18 +121,22 @@ def install(folder: Path, requirements: str) -> Path:
     return programs
 
 
-@contextmanager
-def server(*options: str) -> Iterator[str]:
+def server(*options: str) -> AbstractContextManager[str]:
     """A stand-in for Ollama in a process of its own; yields its address.
 
     Args:
         options: Of ``tests.support.fake_ollama``.
     """
-    command = [PYTHON, "-m", "tests.support.fake_ollama", *options]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    return serving("-m", "tests.support.fake_ollama", *options)
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[str]:
+    """Run a server of Python's in a process of its own; yields the line that it writes first."""
+    process = subprocess.Popen([PYTHON, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
-        yield process.stdout.readline().split()[-1]
+        yield process.stdout.readline().strip()
     finally:
         process.terminate()
         process.communicate()

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.measure import Comparison, warmed
-from benchmarks.place import PYTHON, ROOT, NotHere, Place, Topic
+from benchmarks.place import NotHere, Place, Topic, serving
 
 MEGABYTES, QUICK_MEGABYTES = 512, 64
 MOST = 1.25
@@ -69,15 +69,9 @@ def _case(place: Place, command: list[str]) -> Callable[[], float]:
 @contextmanager
 def registry(weights: Path) -> Iterator[tuple[str, str]]:
     """A stand-in in a process of its own; yields the model's name and the address of its weights."""
-    command = [PYTHON, "-m", "tests.support.fake_registry", str(weights)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        name, blob = process.stdout.readline().split()
+    with serving("-m", "tests.support.fake_registry", str(weights)) as line:
+        name, blob = line.split()
         yield name, blob
-    finally:
-        process.terminate()
-        process.communicate()
 
 
 TOPIC = Topic("pulls", "Pulling a model", TEXT, measure)

@@ -12,12 +12,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from benchmarks.embedded import loaded_engine, with_model
 from benchmarks.measure import Comparison, interleaved, warmed
-from benchmarks.place import MAIN, MODEL, PEER_MODEL, PYTHON, ROOT, Place, Topic
+from benchmarks.place import MAIN, MODEL, PEER_MODEL, PYTHON, ROOT, Place, Topic, serving
 from benchmarks.processes import seconds
 
 STAND_IN = """
@@ -268,18 +268,9 @@ def _folder(place: Place) -> Iterator[Path]:
         yield Path(name)
 
 
-@contextmanager
-def stand_in(delay: float) -> Iterator[str]:
+def stand_in(delay: float) -> AbstractContextManager[str]:
     """Run a server of its own that takes so many seconds for each chat; yields its address."""
-    process = subprocess.Popen(
-        [PYTHON, "-c", STAND_IN, str(delay)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().strip()
-    finally:
-        process.kill()
-        process.communicate()
+    return serving("-c", STAND_IN, str(delay))
 
 
 TOPIC = Topic("rows", "Rows of a table", TEXT, measure)
