@@ -222,13 +222,8 @@ def talk(conversation: bool) -> dict[str, float]:
     engine = ORE(reasoner)
     for turn in TURNS:
         started, first = time.perf_counter(), None
-        chunks = engine.execute_stream(turn, session)
-        while True:
-            try:
-                next(chunks)
-                first = first or time.perf_counter() - started
-            except StopIteration:
-                break
+        for _ in engine.execute_stream(turn, session):
+            first = first or time.perf_counter() - started
     reasoner.close()
     return {"first": first or 0.0}
 
