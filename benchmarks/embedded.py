@@ -173,25 +173,22 @@ def loaded_engine(threads: int, reading: int) -> Any:
     return xllamacpp.Server(parameters)
 
 
+def asked(server: Any, messages: list[dict[str, str]], **more: Any) -> http.client.HTTPConnection:
+    """Ask a server of ``loaded_engine`` for an answer; return the connection on which it comes."""
+    body = {"messages": messages, "temperature": 0, "repeat_penalty": 1.1, "cache_prompt": False}
+    headers = {"Authorization": "Bearer key", "Content-Type": "application/json"}
+    connection = http.client.HTTPConnection(server.listening_address.removeprefix("http://"))
+    connection.request("POST", "/v1/chat/completions", json.dumps({**body, **more}), headers)
+    return connection
+
+
 def ask_engine(threads: str, reading: str, wait: str) -> dict[str, float]:
     os.environ.update(WAITS[wait])
     started = time.perf_counter()
     server = loaded_engine(int(threads), int(reading))
     loaded = time.perf_counter()
-    body = {
-        "messages": [
-            {"role": "system", "content": SYSTEM},
-            {"role": "user", "content": QUESTION},
-        ],
-        "temperature": 0,
-        "repeat_penalty": 1.1,
-        "max_tokens": TOKENS,
-        "cache_prompt": False,
-        "stream": True,
-    }
-    connection = http.client.HTTPConnection(server.listening_address.removeprefix("http://"))
-    headers = {"Authorization": "Bearer key", "Content-Type": "application/json"}
-    connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
+    messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION}]
+    connection = asked(server, messages, max_tokens=TOKENS, stream=True)
     response, arrivals = connection.getresponse(), []
     while line := response.readline():
         if b'"content":"' in line:

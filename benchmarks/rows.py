@@ -5,7 +5,6 @@ The stand-in answers every row alike, in no time or in 50 ms, so that only what 
 
 from __future__ import annotations
 
-import http.client
 import json
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from benchmarks.embedded import loaded_engine, with_model
+from benchmarks.embedded import asked, loaded_engine, with_model
 from benchmarks.measure import Comparison, interleaved, warmed
 from benchmarks.place import MAIN, MODEL, PEER_MODEL, PYTHON, ROOT, Place, Topic, serving
 from benchmarks.processes import seconds
@@ -223,18 +222,9 @@ def ask_engine(table: str) -> None:
 
     threads = thread_count()
     server = loaded_engine(threads, threads)
-    headers = {"Authorization": "Bearer key", "Content-Type": "application/json"}
     for value in Path(table).read_text().splitlines()[1:]:
-        body = {
-            "messages": [{"role": "user", "content": f"Where is {value}?"}],
-            "temperature": 0,
-            "repeat_penalty": 1.1,
-            "max_tokens": TOKENS,
-            "cache_prompt": False,
-        }
-        address = server.listening_address.removeprefix("http://")
-        connection = http.client.HTTPConnection(address)
-        connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
+        messages = [{"role": "user", "content": f"Where is {value}?"}]
+        connection = asked(server, messages, max_tokens=TOKENS)
         answer = json.loads(connection.getresponse().read())
         sys.stdout.write(answer["choices"][0]["message"]["content"] + "\n")
         sys.stdout.flush()
