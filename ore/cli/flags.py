@@ -94,7 +94,7 @@ FLAGS: dict[str, tuple[Flag, ...]] = {
         Flag("--strict-context", "a prompt that does not fit the context window is an error"),
         Flag("--keep-alive TIME", "how long a server keeps the model: 5m, 0, -1"),
         Flag("--list-models", "list the installed models", daily=True),
-        Flag("--pull NAME", "fetch a model, showing how far it is", daily=True),
+        Flag("--pull NAME", "fetch a model, and show the progress", daily=True),
         Flag("--insecure", "let --pull ask a registry on another machine over http"),
         Flag("--show-license NAME", "print the licence that came with a model"),
         Flag("--verify-models", "compare the files of all models with their hashes"),
@@ -190,13 +190,13 @@ FLAGS: dict[str, tuple[Flag, ...]] = {
         Flag("--save-session NAME", "a new conversation, saved after each turn"),
         Flag("--resume-session NAME", "go on from a saved conversation"),
         Flag("--list-sessions", "list the conversations, the last used first", daily=True),
-        Flag("--show-session NAME", "show one, or with --json its data"),
+        Flag("--show-session NAME", "show a session, or with --json its data"),
         Flag("--search-sessions TEXT", "list the messages that contain a text"),
-        Flag("--rename-session OLD NEW", "rename one"),
-        Flag("--delete-session NAME", "delete one; asks on a terminal"),
+        Flag("--rename-session OLD NEW", "rename a session"),
+        Flag("--delete-session NAME", "delete a session; asks on a terminal"),
         Flag("--yes", "delete or remove without asking"),
-        Flag("--export-session NAME", "write one as Markdown to stdout"),
-        Flag("--salvage-session NAME", "save the complete turns of a damaged one"),
+        Flag("--export-session NAME", "write a session as Markdown to stdout"),
+        Flag("--salvage-session NAME", "save the complete turns of a damaged session"),
     ),
     "output": (
         Flag("-s, --stream", "show the answer as it is written, even in a pipe"),
@@ -224,7 +224,7 @@ FLAGS: dict[str, tuple[Flag, ...]] = {
         ),
         Flag("--key COLUMN", "a column whose value is shown beside each answer"),
         Flag(
-            "--csv", "write the table with the answer as one more column; with --report, its table"
+            "--csv", "write the table with the answer as one more column; with --report, its runs"
         ),
         Flag(
             "--jobs N",
@@ -279,7 +279,8 @@ FLAGS: dict[str, tuple[Flag, ...]] = {
         Flag("--replay PATH ...", "run artifacts again and compare; also folders", daily=True),
         Flag("--diff A B", "compare two artifacts, or two folders of them"),
         Flag(
-            "--report PATH ...", "a page to look at, of artifacts or folders; of two, side by side"
+            "--report PATH ...",
+            "an HTML page of artifacts or folders; of two folders, side by side",
         ),
         Flag("--out PATH", "with --report: the file to write; default: stdout"),
         Flag(
@@ -290,7 +291,9 @@ FLAGS: dict[str, tuple[Flag, ...]] = {
             dest="form",
         ),
         Flag("--junit PATH", "write what --replay or --rows found as JUnit XML, for CI"),
-        Flag("--why PATH", "which file, skill or turn an answer rests on, by asking its model"),
+        Flag(
+            "--why PATH", "find which file, skill or turn an answer rests on, by asking its model"
+        ),
         Flag("--by PART", "with --why: for each sentence of the answer", choices=("sentence",)),
     ),
     "help": (

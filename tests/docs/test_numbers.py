@@ -137,7 +137,7 @@ PROMISED = {
     ],
     "rows": [
         f"A row may have up to {table_lines.LONGEST_ROW // MIB} MiB",
-        f"can't be reached {WORDS[tally.UNREACHABLE_IN_A_ROW]} times",
+        f"after {WORDS[tally.UNREACHABLE_IN_A_ROW]} rows in a row",
         f"Once {WORDS[tally.FIRST_GUESS]} rows have an answer",
         f"A server gets {Backend.at_once} at once",
         f"it gets N slots, {engine_request.MOST_AT_ONCE} at most",
@@ -179,7 +179,8 @@ PROMISED = {
     ],
     "tools": [
         f"a regular file of at most {tools.MAX_FILE_BYTES // MIB} MiB",
-        f"how long it may run: {own.USUAL_SECONDS:g}, at most {own.LONGEST_SECONDS:g}",
+        f"how long it may run: {own.USUAL_SECONDS:g} unless you say otherwise, "
+        f"and at most {own.LONGEST_SECONDS:g}",
     ],
     "why": [f"give or take {judging.MOST_NATS:g} nats at each token"],
 }
@@ -188,7 +189,7 @@ OF_EXTRAS = [
         "ore.backends.validation",
         "configuration",
         lambda code: [
-            f"can't be checked within {code.LONGEST:g} seconds does not fit",
+            f"can't be checked within {code.LONGEST:g} seconds counts as one that does not fit",
             f"can't be checked within {code.LONGEST_CHECK:g} seconds is refused",
         ],
     ),
