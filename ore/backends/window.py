@@ -41,6 +41,13 @@ _AMONG_OTHERS = re.compile(rb"\xe2(?=[\xa0-\xa3\xb0-\xb7])|\xea(?=[\x80-\xaf])")
 """What begins a letter of Braille, Tifinagh, Coptic and Glagolitic as it does signs; of Yi, Vai,
 Javanese and Meitei as it does Korean."""
 
+_TWO_TOKENS = re.compile(
+    rb"\xe2(?=([\x81-\x85\x87-\x93\x96-\x9f\xa4-\xaf][\x80-\xbf])(?!\xe2\1))"
+    rb"|\xd9(?=[\xa0-\xa9])|\xdb(?=[\xb0-\xb9])"
+)
+"""What begins a sign of mathematics, chemistry or APL, a shape or a circled letter, once for a row of one
+sign, and a digit of Arabic or Persian: two tokens, as is a letter with an accent."""
+
 _CONTINUATION = bytes(range(0x80, 0xC0))
 _CJK = (*range(0xE3, 0xEE), 0xEF)
 """What begins a Chinese, Japanese or Korean character in UTF-8, and full-width signs."""
@@ -108,7 +115,7 @@ def estimate(texts: Iterable[bytes], images: int = 0) -> Estimate:
     text = b"\n".join(every)  # one look at all is faster than one at each: conversations grow
     share = min(_JUDGED / max(len(text), 1), 1.0)  # the rest is taken to be like it
     text = _AMONG_OTHERS.sub(b"\xe1", text[:_JUDGED])  # as those of India
-    kinds = text.translate(_KINDS, _CONTINUATION)
+    kinds = _TWO_TOKENS.sub(b"\xc3", text).translate(_KINDS, _CONTINUATION)
     words = _runs(kinds.translate(_ONE_WORD), b"a")
     many = words * _MANY_PER_WORD + sum(kinds.count(each) * n for each, n in _MANY.items())
     # The line ends between the messages are not theirs.
