@@ -213,10 +213,16 @@ def test_breaks_and_blanks_before_numbers_are_tokens_of_their_own(text, tokens):
         ("ꊿꂷꃅꄿꐨꐥ ꌅꅍꀂꏽꐯꒈꃅꐥꌐ", 43),
         ("ꦱꦧꦼꦤ꧀ꦲꦸꦮꦺꦴꦁꦏꦭꦲꦶꦫ", 48),
         ("⠠⠮ ⠟⠊⠉⠅ ⠃⠗⠕⠺⠝ ⠋⠕⠭", 42),
+        ("A ∪ B = {x : x ∈ A ∨ x ∈ B}; A ⊆ B ⇔ ∀x (x ∈ A → x ∈ B); ∅ ⊆ A; ℕ ⊂ ℤ ⊂ ℚ ⊂ ℝ.", 52),
+        ("SO₄²⁻ + Ba²⁺ → BaSO₄↓, ∑ᵢ₌₁ⁿ xᵢ² ≤ ⅓", 37),
+        ("♜♞♝♛♚♝♞♜ ♖♘♗♕♔♗♘♖", 32),
     ],
-    ids=["Armenian", "Dhivehi", "N'Ko", "Tifinagh", "Yi", "Javanese", "Braille"],
+    ids=(
+        *("Armenian", "Dhivehi", "N'Ko", "Tifinagh", "Yi", "Javanese", "Braille"),
+        *("sets", "formulas", "chess"),
+    ),
 )
-def test_letters_that_few_vocabularies_know_are_tokens_for_each_of_their_bytes(text, tokens):
+def test_what_few_vocabularies_know_is_tokens_for_each_of_its_bytes(text, tokens):
     """As Llama 3 counts them. A conversation that is taken for less is complete although it was cut."""
     assert tokens <= estimate([text.encode()]).likely
 
