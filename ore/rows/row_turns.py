@@ -278,17 +278,19 @@ class Asking:
         )
         try:
             data = encode_artifact(artifact_of(self.made, turn, response)).encode("ascii")
-            if self._also is not None:
-                self._also(response, data)
-            if self._folder is None:
-                return outcome
-            path = self._folder.path_of(row.number, asked.digest)
-            self._folder.write(path, data)
-            if self._signer is not None:
-                self._signer.sign_written(path, data)
+            try:
+                if self._also is not None:
+                    self._also(response, data)
+            finally:  # one place has it where the other can't
+                if self._folder is not None:
+                    path = self._folder.path_of(row.number, asked.digest)
+                    self._folder.write(path, data)
+                    if self._signer is not None:
+                        self._signer.sign_written(path, data)
+                    outcome = replace(outcome, artifact=path)
         except OreError as exc:
             return replace(outcome, error=exc)
-        return replace(outcome, artifact=path)
+        return outcome
 
 
 class _Count:

@@ -7,6 +7,7 @@ import io
 import json
 import threading
 import time
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -472,6 +473,18 @@ def test_a_thousand_rows_a_folder(rows, server, folder):
 def test_the_log_of_runs_has_every_row(rows, server, folder):
     rows("--runs", str(folder / "log"))
     assert len(artifacts(folder / "log")) == 3
+
+
+def test_a_log_that_takes_no_artifact_costs_the_folder_none(rows, server, folder):
+    (folder / "log").mkdir(mode=0o700)
+    for days in (0, 1):  # the test may run at midnight
+        at = datetime.now(timezone.utc) + timedelta(days=days)
+        (folder / "log" / at.date().isoformat()).write_text("")
+    result = rows("--runs", str(folder / "log"), "--artifact-out", "out", "--max-failures", "9")
+    assert result.code == 1 and "not a directory" in result.err
+    found = [(line["row"], line["artifact"]) for line in lines(result)]
+    assert found and [str(each) for each in artifacts()] == [path for _, path in found]
+    assert all("not a directory" in line["error"] for line in lines(result))
 
 
 def test_a_run_file_is_asked_of_every_row(rows, server, folder):
