@@ -13,7 +13,7 @@ from ore.artifact import write_encoded
 from ore.artifact.signing import signature_of
 from ore.backends import Backend
 from ore.backends.settings import Settings
-from ore.cli.keep import tell_of_messages
+from ore.cli.keep import tell_of_messages, tell_what_stays_here
 from ore.cli.options import Options
 from ore.cli.record import made_with, sent_by, turn_of
 from ore.cli.row_question import read_question
@@ -293,6 +293,8 @@ class _Rows:
         folder = self._folder
         self._console.notice(f"{self._tally.in_words()}.")
         self._say_other_model()
+        if (folder is not None or self._run.log is not None) and self._tally.asked:
+            tell_what_stays_here(self._run)
         if folder is not None and (others := self._rows.others()):
             what = "1 artifact" if others == 1 else f"{others:,} artifacts"
             self._console.notice(

@@ -305,6 +305,16 @@ def test_a_system_prompt_that_only_this_machine_has_is_told(ore, path, flags, is
     assert ("--artifact-text keeps it" in result.err) is is_told
 
 
+@pytest.mark.parametrize("keeps", [("--artifact-out", "out"), ("--runs", "log"), ()], ids=str)
+def test_rows_tell_it_once_of_all_their_artifacts(ore, folder, keeps):
+    (folder / "t.csv").write_text("a\n1\n2\n")
+    given = [*keeps, "--artifact-hashes-only"] if keeps else []
+    result = ore("--rows", "t.csv", "{{a}}", "--system", "Rhyme.", *given)
+    assert (result.code, result.err.count("--artifact-text keeps it")) == (0, len(keeps[:1]))
+    again = ore("--rows", "t.csv", "{{a}}", "--system", "Rhyme.", *keeps)
+    assert (again.code, "--artifact-text" in again.err) == (0, False)
+
+
 def test_what_concerns_every_turn_is_said_once_in_a_conversation(ore, folder):
     flags = ["-c", "--runs", "log", "--system", "Rhyme.", "--artifact-hashes-only"]
     noted = {"notes": ["The template is an odd one."]}
