@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ore.artifact import check_output
@@ -184,8 +185,8 @@ def _chosen(
 
 def _model(asked: Asked, backend: Backend, environ: Mapping[str, str]) -> tuple[str, str | None]:
     """Return the model that answers, and the digits that its digest is to begin with, or None."""
-    if asked.link is not None and asked.link.rerun is not None:  # which has its own pin
-        return asked.link.rerun.model, None
+    if asked.link is not None and asked.link.rerun is not None:
+        return asked.link.rerun.model, asked.link.rerun.pin
     return model_of(backend, asked.model, environ)
 
 
@@ -194,7 +195,7 @@ def _backend(asked: Asked, options: Options, connect: Callable[..., Backend]) ->
     if rerun is None:
         return connect(options.replace(model=asked.model))
     backend = rerun.connect(wanted_of(options), connector(options, connect))
-    rerun.check(backend)
+    replace(rerun, pin=None).check(backend)  # the pin is looked at as that of any turn
     return backend
 
 

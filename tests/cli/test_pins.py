@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import time
 
 import pytest
 
@@ -192,9 +193,7 @@ def test_a_model_that_becomes_another_one_in_a_run_over_rows_is_told(ask, server
     assert said in ask(*rows, "-m", "llama3.2").err
     del server.ollama.copies[MODEL]
     table.write_text("n\n5\n6\n")
-    pinned = ask(
-        *rows, "-m", f"llama3.2@sha256:{DIGEST}"
-    ).err  # with which the other one is not asked
+    pinned = ask(*rows, "-m", f"llama3.2@sha256:{DIGEST}").err
     assert said in pinned and "Give the name back to the pinned one" in pinned
     assert "Run it again" not in pinned
 
@@ -232,6 +231,33 @@ def test_an_artifact_is_run_with_the_pinned_model_or_not_at_all(ask, server, rec
     result = ask(flag, str(recorded), "-m", f"llama3.2@sha256:{OTHER}")
     assert result.code == 3 and "is not the model that is pinned" in result.err
     assert chats(server) == before
+
+
+def test_a_model_that_becomes_another_one_as_an_artifact_is_asked_is_told(ask, server, recorded):
+    def swapped(_):
+        server.ollama.copies[MODEL] = "second:latest"
+        return "Paris."
+
+    again = (
+        "--artifact-in",
+        str(recorded),
+        "-m",
+        f"llama3.2@sha256:{DIGEST}",
+        "--artifact-out",
+        "-",
+    )
+    assert "became another model" not in ask(*again).err
+    server.ollama.reply = swapped
+    assert "llama3.2 became another model than the pinned one in this turn" in ask(*again).err
+
+
+@pytest.mark.slow
+def test_the_check_of_a_pin_is_a_part_of_the_deadline_of_a_rerun_too(ask, server, recorded):
+    server.ollama.reply, server.ollama.delay = "word " * 40, 0.05
+    server.use("happy", on="/api/tags", wait=1.0)
+    pin, began = f"llama3.2@sha256:{DIGEST}", time.monotonic()
+    assert ask("--artifact-in", str(recorded), "-m", pin, "--deadline", "1.5").code == 1
+    assert time.monotonic() - began < 2.0
 
 
 def test_what_an_artifact_calls_its_model_is_no_pin(ask, server, recorded):
