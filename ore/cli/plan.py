@@ -47,6 +47,7 @@ def plan_of(run: Run, context: Context) -> Plan:
         "persona": run.options.persona,
         "grants": sorted(set(run.options.grant)),
         "system_from": run.asked.system_from,
+        **({} if run.pin is None else {"pin": run.pin}),
         **({} if expectation is None else {"expect": dict(expectation.wanted)}),
         **({} if context.decision is None else {"routing": asdict(context.decision)}),
     }

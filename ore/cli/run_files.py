@@ -127,7 +127,7 @@ def _planned(options: Options, plan: ParsedPlan, path: str) -> tuple[Options, Gi
     changed |= {"persona": plan.persona, "grant": plan.grants or options.grant}
     changed |= {"system": turn.system} if turn.is_own_system else {"no_system": not turn.system}
     if options.model is None:
-        changed["model"] = plan.model_id
+        changed["model"] = plan.model
         chosen = options.backend or os.environ.get("ORE_BACKEND") or options.host
         if not chosen and plan.backend in ON_THIS_MACHINE:
             changed["backend"] = plan.backend

@@ -35,6 +35,7 @@ _MOST_VALUES = 1_000_000
 """Of a plan, which has some ten for each message: a turn of 200,000 empty ones takes seconds."""
 
 _PLAN = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"plan_version"\s*:')
+_PIN = re.compile("[0-9a-f]{12,64}")
 _THINK = ("None", "True", "False", "low", "medium", "high")
 _SYSTEM, _SKILL, _TOOLS = (PERSONA, SYSTEM), "skill:", ("tool:", "file:")
 
@@ -99,6 +100,7 @@ class ParsedPlan:
         expect: What is expected of the answer, by kind.
         turn: The turn itself.
         joined: The sources of those that would be sent as one, or None.
+        pin: What the model's digest is to begin with, where it was pinned.
     """
 
     sha256: str
@@ -111,6 +113,12 @@ class ParsedPlan:
     messages: list[dict[str, str]]
     turn: Planned
     joined: Any
+    pin: str | None = None
+
+    @property
+    def model(self) -> str:
+        """The model with its pin, as a flag names it."""
+        return self.model_id if self.pin is None else f"{self.model_id}@sha256:{self.pin}"
 
     def asked(self) -> PlannedOptions:
         """Return the options of the model, and apart from them what ORE keeps among them."""
@@ -176,6 +184,9 @@ def parse_plan(data: bytes, path: str) -> ParsedPlan:
         persona, grants = plan.get("persona"), plan.get("grants", [])
         if not _are_texts(grants) or not isinstance(persona, (str, type(None))):
             raise ValueError("its grants are no list of texts, or its persona is no text")
+        pin = plan.get("pin")
+        if pin is not None and not (isinstance(pin, str) and _PIN.fullmatch(pin)):
+            raise ValueError("its pin is no part of a digest")
         think, schema = plan["options"].get("think"), plan["options"].get("format", {})
         if not is_object(schema) or str(think) not in _THINK:
             raise ValueError("its options have a think or a format that ORE does not have")
@@ -202,6 +213,7 @@ def parse_plan(data: bytes, path: str) -> ParsedPlan:
         messages,
         turn,
         plan.get("joined"),
+        pin,
     )
 
 

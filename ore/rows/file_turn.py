@@ -170,7 +170,7 @@ def _planned(plan: ParsedPlan, path: str, full: bool, *, has_reasoner: bool) -> 
     return _Turn(
         of_plan(plan, path),
         settings,
-        plan.model_id,
+        plan.model,
         None if chosen else plan.backend,
         turn.system,
         plan.persona,

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from ore import ORE, AyaReasoner, open_table, over_rows
+from ore import ORE, AyaReasoner, open_table, over_rows, run_file
 from ore.backends import split_pin
 from ore.backends.effective import in_short
 from ore.backends.embedded import EmbeddedBackend
@@ -222,6 +222,27 @@ def recorded(ask, tmp_path):
     path = tmp_path / "run.json"
     assert ask("hi", "-m", "llama3.2", "--artifact-out", str(path)).code == 0
     return path
+
+
+def test_a_plan_keeps_the_pin_that_it_was_made_with(ask, server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.ore").write_text(f"---\nmodel: llama3.2@sha256:{DIGEST[:12]}\n---\nhi")
+    (tmp_path / "plan.json").write_text(ask("--run", "in.ore", "--dry-run").out)
+    kept = json.loads((tmp_path / "plan.json").read_text())
+    assert kept["pin"] == DIGEST[:12] and kept["model_id"] == "llama3.2"
+    assert ask("--run", "plan.json").code == 0 and run_file("plan.json").output.content == "Paris."
+    server.ollama.copies[MODEL] = "second:latest"
+    before = chats(server)
+    result = ask("--run", "plan.json")
+    assert result.code == 3 and "is not the model that is pinned" in result.err
+    with pytest.raises(CheckFailedError):
+        run_file("plan.json")
+    assert chats(server) == before
+    assert ask("--run", "plan.json", "-m", "llama3.2").code == 0
+    for odd in ("x", 7, DIGEST.upper()):
+        (tmp_path / "plan.json").write_text(json.dumps(kept | {"pin": odd}))
+        assert "its pin is no part of a digest" in ask("--run", "plan.json").err
+    assert "pin" not in json.loads(ask("hi", "--dry-run").out)
 
 
 @pytest.mark.parametrize("flag", ["--artifact-in", "--replay"])
