@@ -173,7 +173,7 @@ def loaded_engine(threads: int, reading: int) -> Any:
     return xllamacpp.Server(parameters)
 
 
-def asked(server: Any, messages: list[dict[str, str]], **more: Any) -> http.client.HTTPConnection:
+def posted(server: Any, messages: list[dict[str, str]], **more: Any) -> http.client.HTTPConnection:
     """Ask a server of ``loaded_engine`` for an answer; return the connection on which it comes."""
     body = {"messages": messages, "temperature": 0, "repeat_penalty": 1.1, "cache_prompt": False}
     headers = {"Authorization": "Bearer key", "Content-Type": "application/json"}
@@ -188,7 +188,7 @@ def ask_engine(threads: str, reading: str, wait: str) -> dict[str, float]:
     server = loaded_engine(int(threads), int(reading))
     loaded = time.perf_counter()
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION}]
-    connection = asked(server, messages, max_tokens=TOKENS, stream=True)
+    connection = posted(server, messages, max_tokens=TOKENS, stream=True)
     response, arrivals = connection.getresponse(), []
     while line := response.readline():
         if b'"content":"' in line:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from benchmarks.embedded import asked, loaded_engine, with_model
+from benchmarks.embedded import loaded_engine, posted, with_model
 from benchmarks.measure import Comparison, interleaved, warmed
 from benchmarks.place import MAIN, MODEL, PEER_MODEL, PYTHON, ROOT, Place, Topic, serving
 from benchmarks.processes import seconds
@@ -224,7 +224,7 @@ def ask_engine(table: str) -> None:
     server = loaded_engine(threads, threads)
     for value in Path(table).read_text().splitlines()[1:]:
         messages = [{"role": "user", "content": f"Where is {value}?"}]
-        connection = asked(server, messages, max_tokens=TOKENS)
+        connection = posted(server, messages, max_tokens=TOKENS)
         answer = json.loads(connection.getresponse().read())
         sys.stdout.write(answer["choices"][0]["message"]["content"] + "\n")
         sys.stdout.flush()
