@@ -18,7 +18,7 @@ from ore.reasoner.stream import Stream
 from ore.types import ExecutionArtifact, Message, Response, RoutingDecision, Session, ToolResult
 from ore.types.sent import Sent, count_of_messages, listed, note_sent
 
-if TYPE_CHECKING:  # who has no event loop does without
+if TYPE_CHECKING:  # a turn without an event loop, or a plan, needs neither
     from ore.reasoner.awaiting import AsyncStream
     from ore.types.turn_plan import Plan
 

@@ -89,7 +89,7 @@ class Gate:
 
     def _permitted(self, tool: Tool) -> frozenset[Permission]:
         needed: Iterable[Permission] = tool.required_permissions  # once: the next may be another
-        if isinstance(needed, Iterator):  # who looks at it again finds nothing that it needs
+        if isinstance(needed, Iterator):  # a second look would find nothing that it needs
             raise ToolError(
                 f"The tool '{tool.name}' was not run: its required_permissions must be a set of "
                 f"ore.Permission.",

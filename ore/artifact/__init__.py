@@ -189,7 +189,7 @@ def write_encoded(data: bytes, path: Path | str) -> None:
 def is_artifact_of(execution_id: str, path: Path | str) -> bool:
     """Return whether the file at ``path`` holds the artifact of the run ``execution_id``.
 
-    What is no regular file, or can't be read, does not.
+    It does not where it is not a regular file, or can't be read.
     """
     try:
         data = read_regular(Path(path), MAX_ARTIFACT_BYTES)

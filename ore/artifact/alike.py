@@ -150,7 +150,7 @@ class _Layout:
 
 
 def _canonical_text(value: bytes) -> bytes:
-    """Return a text's canonical JSON; nothing where it is none, or has half a surrogate pair."""
+    """Return a text's canonical JSON; nothing where it is not a text, or has half a surrogate pair."""
     if not _TEXT(value):
         return b""
     try:
@@ -160,7 +160,7 @@ def _canonical_text(value: bytes) -> bytes:
 
 
 def _canonical_number(value: bytes) -> bytes:
-    """Return a number's canonical JSON; nothing where it is none, or is written in another way."""
+    """Return a number's canonical JSON; nothing where it is not one, or is written in another way."""
     if _WHOLE(value):
         return value
     if not _FLOAT(value):

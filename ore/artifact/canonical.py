@@ -63,7 +63,7 @@ def value_or_text(value: Any) -> Any:
     try:
         canonical(value)
     except ValueError:
-        with suppress(TypeError):  # who seals what has none says so
+        with suppress(TypeError):  # sealing it says so
             return json.dumps(value)
     return value
 
@@ -71,7 +71,7 @@ def value_or_text(value: Any) -> Any:
 def canonical_text(value: Any) -> str:
     """Return the canonical JSON of a parsed value as text; raises what ``canonical`` does.
 
-    A text with half a surrogate pair stands in it: encoding it raises the ``ValueError``.
+    Half a surrogate pair stays in it as it is: encoding it raises the ``ValueError``.
     """
     kind = type(value)
     if kind is str:
@@ -97,7 +97,7 @@ def canonical_text(value: Any) -> str:
 
 
 def joined(texts: Mapping[str, str]) -> str:
-    """Return the canonical JSON of an object, of whose values the texts are that."""
+    """Return the canonical JSON of an object, made of that of its values by their keys."""
     try:
         is_ascii = all(map(str.isascii, texts))  # which sorts by bytes as it does by characters
     except TypeError as exc:

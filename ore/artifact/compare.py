@@ -49,7 +49,7 @@ _NOT_SHAPING = ("parameters", "threads")
 """What is left out: parameters are compared one by one, and how many threads write is the machine's."""
 _MESSAGES = ("routing", "images", "messages", "joined")
 NAMES = (*_INPUT, *_PROVENANCE, IN_FORCE, *_NAMED, *_MESSAGES, ANSWER)
-"""What is compared, in the order in which it is told; all but the last went in."""
+"""What is compared, in the order in which it is shown; all but the last went in."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ def _in_force(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]
 
 
 def _told(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]:
-    """Return what is said of it, None where one says nothing: both did not before 1.4."""
+    """Return what each says was in force, None where only one says nothing: before 1.4 both did not."""
     told = [(each.provenance or {}).get(IN_FORCE) for each in (old, new)]
     first, second = (each if isinstance(each, dict) else None for each in told)
     return ({}, {}) if first is second is None else (first, second)

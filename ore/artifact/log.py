@@ -63,7 +63,7 @@ class RunLog:
         An ``execution_id`` that could not be a file's name is hashed.
 
         Raises:
-            ArtifactError: ``timestamp`` is no time of the years 1 to 9999.
+            ArtifactError: ``timestamp`` is not in the years 1 to 9999.
         """
         is_plain = _PLAIN.fullmatch(execution_id)
         digest = hashlib.sha256(execution_id.encode("utf-8", "surrogatepass")).hexdigest()
@@ -101,7 +101,7 @@ class RunLog:
     def last(self) -> Path:
         """Return the newest artifact; of several in one second, the one that was written last.
 
-        What is no file is no run: a link, or a FIFO, which would be waited for.
+        Links are not runs, and neither are FIFOs, which would be waited for.
 
         Raises:
             ArtifactError: There is none, or the folder can't be read.

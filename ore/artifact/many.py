@@ -57,8 +57,7 @@ def has_folder(paths: Iterable[str]) -> bool:
 def files_of(paths: Iterable[str]) -> Iterator[str]:
     """Yield the paths; for a folder, those of its ``.json`` files, and of the folders in it, sorted.
 
-    What begins with a dot is left out, and so is what is no file: a link, or a FIFO, which would be
-    waited for.
+    Names that begin with a dot are left out, and so are links, and FIFOs, which would be waited for.
 
     Raises:
         ArtifactError: A folder can't be read, or has no such file.
@@ -219,7 +218,7 @@ def _read(
     ends = (signal.SIGTERM, signal.SIGHUP)
     for number in ends:
         signal.signal(number, _leave)
-    with suppress(OSError, MemoryError, Terminated):  # who waits sees the end
+    with suppress(OSError, MemoryError, Terminated):  # the process that waits sees the pipe's end
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
         for part in parts:
             there.send([*look(part)])

@@ -135,7 +135,7 @@ def _quick_digest(document: dict[str, Any]) -> str:
 
     The standard encoder sorts keys by other rules, and writes some numbers otherwise: where its text is
     not the canonical one, the hash can't be the one that was made of that. It is empty where there is
-    no text. There may be one of what has no canonical JSON, or another: see ``_is_plain``.
+    no text. What has no canonical JSON, or another one, may have a text here: see ``_is_plain``.
     """
     try:
         return hashlib.sha256(_quick(document).encode("utf-8")).hexdigest()

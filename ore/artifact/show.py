@@ -256,7 +256,7 @@ def _digest(sha256: Any) -> str:
 
 
 def when(timestamp: float | None) -> str:
-    """Return a Unix ``timestamp`` as a date and a time in UTC, ``""`` for what is none."""
+    """Return a Unix ``timestamp`` as a date and a time in UTC, ``""`` where it can't be one."""
     try:
         at = datetime.fromtimestamp(timestamp or 0, timezone.utc)
         return at.strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -156,12 +156,12 @@ class Signers:
 
 
 def _is_good(tried: Ended) -> bool:
-    """Return whether it says that a signature holds: who ignores SIGCHLD gets 0 as every exit code."""
+    """Return whether it says that a signature holds: where SIGCHLD is ignored, every exit code is 0."""
     return not tried.code and tried.out.startswith(b'Good "')
 
 
 def _moment(at: float | None) -> str | None:
-    """Return a moment as ssh-keygen reads it, in local time; None where it is none it could read."""
+    """Return a moment as ssh-keygen reads it, in local time; None where it could not read it."""
     try:
         written = time.strftime("%Y%m%d%H%M%S", time.localtime(at)) if at is not None else ""
     except (OverflowError, OSError, ValueError):

@@ -140,7 +140,7 @@ class Signer:
             raise self._unable(f"what ssh-keygen wrote is no signature: {exc}") from exc
 
     def _require_own(self, beside: str) -> None:
-        """Raise where what is there can't be read, is no signature, or is not of this key."""
+        """Raise unless what is there can be read, and is a signature of this key."""
         try:
             found = read_armored(read_regular(beside, MOST_BYTES, follow=False))
         except (FileAccessError, ValueError) as exc:

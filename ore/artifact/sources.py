@@ -42,7 +42,7 @@ def doubt_of_images(artifact: ExecutionArtifact) -> str | None:
 def hashed_sources(artifact: ExecutionArtifact) -> list[tuple[str, str]]:
     """Return the source of each message and the SHA-256 of its content, ``""`` where there is none.
 
-    What is no source, for somebody changed the artifact, is left out.
+    In an artifact that somebody has changed, what is not a source is left out.
     """
     found = (artifact.provenance or {}).get("sources")
     entries = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
@@ -62,7 +62,7 @@ def sources_of(artifact: ExecutionArtifact) -> list[str]:
 def joined_messages(artifact: ExecutionArtifact) -> list[Any]:
     """Return which messages of a run were sent as one, by their numbers from 1; ``[]`` if none were.
 
-    What is no source of a message, for somebody changed the artifact, stays as it is.
+    In an artifact that somebody has changed, what is not a source of a message stays as it is.
     """
     numbers: dict[Any, int] = {}
     for number, source in enumerate(sources_of(artifact), 1):

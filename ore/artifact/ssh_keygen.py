@@ -25,7 +25,7 @@ PROGRAM = "ssh-keygen"
 SIGNATURE = "\0signature"
 """The word that stands for the file of the signature; no argument of a process can be that."""
 NAMESPACE = "ore.exec.v1"
-"""What a signature is for: one that was made for mail or a commit is none of an artifact."""
+"""What a signature is for: one that was made for mail or a commit does not sign an artifact."""
 ENDING = ".sig"
 """A signature is beside its file, with this at the end of the name."""
 MOST_BYTES = 16 * 1024
@@ -35,7 +35,7 @@ SECONDS, SECONDS_TO_TYPE = 30.0, 180.0
 """How long one call may take; the longer one where somebody is asked for a passphrase."""
 _ASKED = "It waited for the key's passphrase"
 _UNSEEN = "A security key may wait to be touched, or an agent for its question to be answered"
-"""What a signing may wait for that does not say so: only a terminal is told of a touch."""
+"""What a signing may wait for in silence: ssh-keygen asks to be touched on a terminal only."""
 _GRACE = 2.0  # seconds in which a process that was told to end puts the terminal right
 _MOST_SHOWN = 300
 _FIRST, _LAST = b"-----BEGIN SSH SIGNATURE-----", b"-----END SSH SIGNATURE-----"
@@ -71,7 +71,7 @@ def read_armored(data: bytes) -> Armored:
     """Return what a signature says of itself.
 
     Raises:
-        ValueError: It is no signature of SSH's format, version 1.
+        ValueError: It is not a signature of SSH's format, version 1.
     """
     lines = [line.strip() for line in data.strip().splitlines()]
     if len(lines) < 3 or (lines[0], lines[-1]) != (_FIRST, _LAST):

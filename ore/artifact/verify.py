@@ -141,7 +141,7 @@ def look_at(
 
 
 def look_into(data: bytes, path: str, signers: Signers | None) -> Checked:
-    """Return what the ``data`` of the file at ``path`` shows by itself, and who of ``signers`` signed it."""
+    """Return what the ``data`` of the file at ``path`` shows, and which of ``signers`` signed it."""
     checked = check(data, path)
     if signers is not None:
         at = None if checked.artifact is None else checked.artifact.timestamp

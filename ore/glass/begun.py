@@ -29,7 +29,7 @@ def begun_with(
             session was begun with names none.
 
     Returns:
-        The reasoner, and the system prompt: ``""`` is none, None is the usual one.
+        The reasoner, and the system prompt: ``""`` sends none, None is the usual one.
 
     Raises:
         UsageError: The options, or the backend, can't be used.

@@ -228,7 +228,7 @@ def _by_part(score: Score, answer: str, parts: Sequence[str]) -> list[float]:
 
 
 def _begin(answer: str, at: int) -> int:
-    """Return where the first character is that is no space, from ``at`` on: " The" begins there."""
+    """Return where the first character that is not a space is, from ``at`` on: " The" begins there."""
     found = _SPACES.match(answer, at)
     return found.end() if found is not None else at
 

@@ -153,7 +153,7 @@ def judge(artifact: ExecutionArtifact, opening: Reopening) -> Judgement:
 
 
 def judge_checked(checked: Checked, opening: Reopening) -> Judgement | None:
-    """Return what ``judge`` does of an artifact that was checked; None for what is no artifact.
+    """Return what ``judge`` does of an artifact that was checked; None where it is not one.
 
     Args:
         checked: One of ``Verdict.checked``; of a folder's, the artifact is read once more.

@@ -113,7 +113,7 @@ class RepeatedLines:
     def __init__(self) -> None:
         self._begun: list[str] = []  # the pieces of a line, which may be many
         self._lines: deque[str] = deque()
-        self._times: dict[str, int] = {}  # that each of them is there
+        self._times: dict[str, int] = {}  # how often each of them is there
         self._are_found = False
 
     def closed_by(self, text: str) -> bool:

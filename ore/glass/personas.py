@@ -28,7 +28,7 @@ def load_persona(name: str) -> str:
         name: Its name, without an ending.
 
     Raises:
-        UsageError: It is no name.
+        UsageError: It is not a name.
         PersonaError: There is no such persona, or its file can't be used.
     """
     try:
@@ -70,7 +70,7 @@ def read_system_prompt(path: str) -> str:
     """Return the system prompt in the file at ``path``, which ``--system @FILE`` names.
 
     Raises:
-        UsageError: No file is named, or it is no text.
+        UsageError: No file is named, or it is not text.
         FileAccessError: It can't be read.
     """
     if not path:

@@ -108,7 +108,7 @@ class TurnFacts(NamedTuple):
 
 
 def kept_prompt(text: str) -> str | None:
-    """Return the ``text`` of a system prompt where an artifact keeps it unasked: no empty or long one."""
+    """Return the ``text`` of a system prompt where an artifact keeps it unasked: neither empty nor long."""
     is_short = len(text.encode("utf-8", "replace")) <= LONGEST_KEPT_TEXT
     return text if text and is_short else None
 

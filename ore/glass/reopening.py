@@ -100,7 +100,7 @@ class Reopening(Closing):
         connect: What opens a backend; None is ``ore.backends.choice.open_backend``.
 
     Raises:
-        UsageError: An option is unknown, or has a value of another type; or a limit is no time to wait.
+        UsageError: An option is unknown, or has a value of another type; or a limit is not a time to wait.
     """
 
     def __init__(

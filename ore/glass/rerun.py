@@ -134,7 +134,7 @@ def not_repeated(
     Args:
         artifact: The run.
         has_system: Whether a system prompt is given for this turn, or none on purpose.
-        usual_system: The text that is sent else.
+        usual_system: The text that is sent otherwise.
         has_template: Whether a chat template is given.
         images: The SHA-256 of those that are given.
         options: The names of the options that are given, ``think``, ``format``, ``choices`` among them.
@@ -169,7 +169,7 @@ def not_repeated(
 
 
 def not_there(artifact: ExecutionArtifact, backend: Backend, error: CapabilityError) -> str | None:
-    """Return what to do where a run's own option is not to be had: it can't be left out; else None.
+    """Return what to do where the backend lacks a run's own option; None where it is not the run's.
 
     Args:
         artifact: The run.

@@ -57,7 +57,7 @@ def require_response(response: object) -> Response:
     """Return the ``response`` that a reasoner has returned, which may be anything.
 
     Raises:
-        ReasonerContractError: It is no ``Response``, or one of its fields is not what it is to be.
+        ReasonerContractError: It is not a ``Response``, or one of its fields has another type.
     """
     if not isinstance(response, Response):
         raise ReasonerContractError(
@@ -80,7 +80,7 @@ def require_pieces(chunks: Any) -> Generator[str, None, object]:
         chunks: What a reasoner's ``stream_reason`` has returned, which may be anything.
 
     Raises:
-        ReasonerContractError: It is no generator, or has yielded something else than text.
+        ReasonerContractError: It is not a generator, or has yielded something else than text.
     """
     if not (hasattr(chunks, "__iter__") and hasattr(chunks, "close")):
         raise ReasonerContractError(
@@ -128,7 +128,7 @@ class StreamingReasoner(Reasoner):
 
 
 class Scorer(ABC):
-    """What a backend implements besides that can say how likely a given answer is.
+    """What a backend implements, too, if it can say how likely a given answer is.
 
     Nothing is written by the model: a text is laid before it, token by token.
     """

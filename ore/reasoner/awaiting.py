@@ -47,7 +47,7 @@ async def awaited(take: Callable[[], T], session: Session | None) -> T:
     _begin(run)
     try:
         answer = await done
-    except BaseException:  # the turn's own, or whatever is thrown into who waits for it
+    except BaseException:  # the turn's own, or one that is thrown into the task that waits for it
         stop.ask()
         with suppress(RuntimeError):  # the loop is closed
             done.cancel()  # else asyncio would warn that its error was never asked for
@@ -64,7 +64,7 @@ class AsyncStream(AsyncIterator[str]):
     asked for.
 
     Args:
-        stream: What is read, in a thread of its own, which may be ahead of who reads this.
+        stream: What is read, in a thread of its own, which may be ahead of the reader of this.
         session: What its turn is added to, once this was read to its end; None is no session.
     """
 
@@ -87,11 +87,11 @@ class AsyncStream(AsyncIterator[str]):
             self._pieces = pieces
         try:
             text, over = await self._pieces.get()
-        except BaseException:  # whatever is thrown into who waits for it
+        except BaseException:  # one that is thrown into the task that waits for it
             self.close()
             raise
         if over is not None:
-            self._pieces.put_nowait((text, over))  # who asks again is told again
+            self._pieces.put_nowait((text, over))  # the next call raises it again
             self._is_over = not self._is_closed
             self._stop.keep()
             raise over

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ore.errors import OreError
 
-if TYPE_CHECKING:  # who has a socket has imported it
+if TYPE_CHECKING:  # whoever has a socket has imported it
     from socket import socket
 
     from ore.types import Message
@@ -64,7 +64,7 @@ class Stop:
             return is_added
 
     def hold_back(self, messages: list[Message]) -> None:
-        """Let nothing be added to ``messages`` before ``keep``: who reads the turn may be cancelled."""
+        """Let nothing be added to ``messages`` before ``keep``: the reading task may be cancelled."""
         self._held = messages
 
     def keep(self) -> None:

@@ -44,7 +44,7 @@ class Stream(Closing, Iterator[str]):
 
         Raises:
             OreError: Whatever the turn raises, but not after ``close``: then the stream is over.
-            UsageError: It is being read already; who reads it goes on.
+            UsageError: It is being read already; that reader goes on.
         """
         if self._is_over or self._stop.is_asked:
             self._end()
@@ -57,7 +57,7 @@ class Stream(Closing, Iterator[str]):
             self._response, self._is_over = end.value, True
             raise
         except Exception:
-            if getattr(self._chunks, "gi_frame", None) is not None:  # it goes on for who reads it
+            if getattr(self._chunks, "gi_frame", None) is not None:  # the other reader goes on
                 raise UsageError(_READ_ALREADY) from None
             self._is_over = True
             if self._stop.is_asked:

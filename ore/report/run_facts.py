@@ -182,7 +182,7 @@ def _add_figures(facts: RunFacts, metadata: Mapping[str, Any]) -> None:
     context = part(metadata, "context")
     facts.answer_tokens = _number(metadata, "eval_count")
     facts.prompt_tokens = _number(metadata, "prompt_eval_count") or None
-    if not facts.prompt_tokens and not facts.answer_tokens:  # who counts none counts nothing
+    if not facts.prompt_tokens and not facts.answer_tokens:  # a server that counts nothing
         facts.answer_tokens = None
     parts = ("load_duration", "prompt_eval_duration", "eval_duration")
     facts.seconds = _seconds(metadata, "total_duration") or _seconds(metadata, *parts)

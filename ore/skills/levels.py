@@ -135,7 +135,7 @@ def _parts(folder: Path | str, head: int | None = None) -> tuple[str, str]:
 
 
 def _judge(folder: Path | str) -> Callable[[os.stat_result, str], str] | None:
-    """Return what judges files of the user's own skills; who names another folder has chosen it."""
+    """Return what judges files of the user's own skills; another folder was chosen by whoever names it."""
     with suppress(HomeError):
         if Path(folder).parent == ore_home() / "skills":
             return distrust

@@ -29,7 +29,7 @@ _TEMPLATE = re.compile(r"[*?<>{}|$]|\.\.\.|…")
 def resource_mentions(body: str, there: Collection[str] = ()) -> list[str]:
     """Return the files that a skill's body names, each once, in the order of first mention.
 
-    The target of a Markdown link is one, where it is no address: a path below the skill's folder. So
+    The target of a Markdown link is one, where it is not an address: a path below the skill's folder. So
     is the whole of a code span that begins with something that is ``there``, with one of ``FOLDERS``
     or with ``..``; any other may speak of the user's files. Images, fenced code and patterns
     (``assets/*.md``, ``references/<topic>.md``) name none. A link's ``#fragment`` is dropped, its

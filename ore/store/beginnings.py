@@ -73,7 +73,7 @@ def write_beginning(
 ) -> None:
     """Keep what the session ``name``, whose lock is held, was begun with.
 
-    ``report`` is told where it can't be written, or where something else has that file's name.
+    Report where it can't be written, or where something else has that file's name.
     """
     file = name + META
     text = json.dumps(asdict(beginning), indent=2, ensure_ascii=True) + "\n"

@@ -20,7 +20,7 @@ def files_beside(name: str) -> list[str]:
 
 
 def take_along(folder: Folder, old: str, new: str, report: Callable[[str], None]) -> None:
-    """Rename what stands beside the session ``old``; ``report`` is told of what can't be."""
+    """Rename what stands beside the session ``old``; report what can't be renamed."""
     for file in files_beside(old):
         renamed = new + file.removeprefix(old)
         try:
@@ -33,7 +33,7 @@ def take_along(folder: Folder, old: str, new: str, report: Callable[[str], None]
 
 
 def remove_along(folder: Folder, name: str, report: Callable[[str], None]) -> None:
-    """Remove what stands beside the session ``name``; ``report`` is told of what can't be."""
+    """Remove what stands beside the session ``name``; report what can't be removed."""
     for file in (f".{name}.tmp", *files_beside(name)):
         try:
             folder.remove(file)

@@ -51,7 +51,7 @@ def _messages(text: str) -> list[tuple[Message, int, int]]:
     for match in _MESSAGE.finditer(text):
         try:
             message = read_json(match.group())
-        except ValueError:  # a wrong escape, a key twice, a number that is none
+        except ValueError:  # a wrong escape, a key twice, a malformed number
             continue
         if isinstance(message, Message):
             found.append((message, match.start(), match.end()))

@@ -113,7 +113,7 @@ class SessionFiles:
     def read(
         self, folder: Folder, name: str, failed: str = "can't be read"
     ) -> tuple[Session, os.stat_result]:
-        """Return the session and its file's status; ``failed`` is what a bad file brought about."""
+        """Return the session and its file's status; ``failed`` says what a bad file led to."""
         data, status = self.read_bytes(folder, name, failed)
         try:
             return decode(data), status

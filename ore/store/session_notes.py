@@ -26,7 +26,7 @@ _LIMIT = 1 << 24
 def read_runs(path: Path, report: Callable[[str], None]) -> dict[str, str]:
     """Return the SHA-256 of the artifact of each run that the file names.
 
-    Empty where it can't be read or trusted; ``report`` is told why.
+    Empty, with a report of the reason, where it can't be read or trusted.
     """
     return {run[1].decode(): run[2].decode() for run in _lines(path, _RUN, report)}
 
@@ -39,7 +39,7 @@ def add_runs(path: Path, runs: dict[str, str]) -> None:
 def read_sizes(path: Path, report: Callable[[str], None]) -> dict[str, tuple[int, str]]:
     """Return how many tokens each prompt had that the file names, and the hash of what it was made of.
 
-    Empty where it can't be read or trusted; ``report`` is told why.
+    Empty, with a report of the reason, where it can't be read or trusted.
     """
     lines = _lines(path, _SIZE, report)
     return {each[1].decode(): (int(each[2]), each[3].decode()) for each in lines}

@@ -257,7 +257,7 @@ def all_tools(report: Callable[[str], None] | None = None) -> dict[str, Tool]:
     """Return the tools that come with ORE and the user's own, by name; ORE's names are taken.
 
     Args:
-        report: Told of each of the user's tools that can't be used, and why.
+        report: Called for each of the user's tools that can't be used, with the reason.
     """
     own: dict[str, Tool] = import_module("ore.tools.own").own_tools(report or (lambda told: None))
     return {**own, **TOOL_REGISTRY}
@@ -268,7 +268,7 @@ def find_tool(name: str, report: Callable[[str], None] | None = None) -> Tool:
 
     Args:
         name: Its name.
-        report: Told of each of the user's tools that can't be used, and why.
+        report: Called for each of the user's tools that can't be used, with the reason.
 
     Raises:
         UnknownToolError: There is none; the message names those there are.

@@ -29,7 +29,7 @@ MOST_TOGETHER = 1 << 26
 _MOST_LOOKED_AT, _MOST_IN_ALL = 20_000, 100_000
 """Files and folders of a folder, of whatever kind, and of all that is named; one may be named often."""
 _MOST_IN_VAIN = 2 << 30
-"""Bytes that are read of files of all folders that are no text then."""
+"""Bytes that are read, in all folders, of files that turn out not to be text."""
 
 _MOST_NAMED = 3
 _MOST_TOLD = 100  # folders whose contents are reported
@@ -46,7 +46,7 @@ def read_files(
     Args:
         paths: Files and folders, in the order in which they are read. In a folder, what is hidden, a
             link, no text or larger than ``LARGEST_FILE`` is left out.
-        notice: Told of each folder what was read of it, and what was left out.
+        notice: Called for each folder with what was read of it, and what was left out.
 
     Raises:
         UsageError: An address: the network is no part of a turn; or ``paths`` is one path.
@@ -82,7 +82,7 @@ class _Seen:
     """What was looked at in all folders that are named: how many files, and bytes that are no text.
 
     Attributes:
-        untold: Of how many folders is not told that something was left out.
+        untold: How many folders had something left out that was not reported.
     """
 
     def __init__(self) -> None:

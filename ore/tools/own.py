@@ -145,7 +145,7 @@ def own_tools(report: Callable[[str], None]) -> dict[str, Tool]:
     """Return the user's tools by name: those of folders, then those of packages.
 
     Args:
-        report: Told of each that can't be used, and why.
+        report: Called for each that can't be used, with the reason.
     """
     found: dict[str, Tool] = {}
     root = home_folder("tools")

@@ -27,7 +27,7 @@ def tools_of_packages(report: Callable[[str], None]) -> list[Tool]:
     """Return the tools of packages, in the order of ``sys.path``.
 
     Args:
-        report: Told of each that can't be used, and why.
+        report: Called for each that can't be used, with the reason.
     """
     found: list[Tool] = []
     for point in _entry_points(report):
@@ -61,7 +61,7 @@ def _entry_points(report: Callable[[str], None]) -> list[Any]:
 class PackageTool(Tool):
     """A tool that a package has, with what it says of itself as it was when it was asked, once.
 
-    Who asks again may get another answer, or none, and what was judged is what runs.
+    Asked again, it may give another answer, or none: what was judged is what runs.
 
     Args:
         made: What the package has.

@@ -25,7 +25,7 @@ _MOST_SAID = 1 << 14  # bytes of stderr that are kept
 _MOST_SHOWN = 300  # characters of its last line
 _MOST_OF_LINE = 256  # bytes of a script's first line, of which Linux reads no more
 _NOT_FOUND = 127  # the exit code of env, and of a shell, for a program that is not there
-_END_SECONDS = 1.0  # that one is waited for which was killed, or which ended while ORE was stopped
+_END_SECONDS = 1.0  # to wait for one that was killed, or that ended while ORE was stopped
 
 
 def run_bounded(

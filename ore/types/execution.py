@@ -158,7 +158,7 @@ class ExecutionArtifact:
 
 
 def fields_of(artifact: ExecutionArtifact) -> dict[str, Any]:
-    """Return what ``to_dict`` does, for who changes nothing: the values are the artifact's own."""
+    """Return what ``to_dict`` does, for reading only: the values are the artifact's own."""
     fields = vars(artifact) | {
         "input": vars(artifact.input),
         "output": vars(artifact.output),

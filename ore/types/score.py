@@ -14,8 +14,8 @@ class ScoredToken:
         text: What it stands for; U+FFFD where it is a part of a character.
         logprob: The natural logarithm of its probability after all that is before it (nats, <= 0),
             among all tokens of the model: before any sampling, penalty or grammar.
-        rank: How many tokens were likelier: 0 is the likeliest one. None where it is not among as
-            many as the backend tells of, so that nobody knows.
+        rank: How many tokens were likelier: 0 is the likeliest one. None where the backend
+            names too few of them to tell.
         id: Its number in the model's vocabulary, or None where the backend does not say.
         best: The text of the likeliest token in its place, or None where the backend does not say.
     """

@@ -192,7 +192,7 @@ class Connection(socketserver.BaseRequestHandler):
         return self.send_body(before, step.body, after)
 
     def finish_stream(self) -> None:
-        # Who has read the last line may go without waiting for the last chunk.
+        # A client that has read the last line may go without waiting for the last chunk.
         self.seen.answered = True
         if self.begun:
             self.request.sendall(STREAM_END)
