@@ -110,7 +110,7 @@ def parameters(part: object) -> list[str]:
     made = vars(part).get("__init__") if isinstance(part, type) else part
     if hasattr(part, "_fields"):  # a named tuple
         return list(part._fields)
-    if not isinstance(made, FunctionType):
+    if not isinstance(made, FunctionType) or getattr(part, "_is_protocol", False):
         return []
     return [name for name in inspect.signature(made).parameters if name not in ("self", "cls")]
 
