@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 from pathlib import Path
 
 from benchmarks.place import Place
 from ore import __version__
+from ore.files.bounded import usable_processors
 
 OURS = ("ollama", "httpx", "pydantic")
 PEERS = ("llm", "llm-ollama")
@@ -18,19 +18,13 @@ def described(here: Place) -> list[tuple[str, str]]:
     """Return what the machine and the packages are, as names and values."""
     peer = str(Path(here.peer).parent / "python") if here.peer else None
     return [
-        ("machine", f"{_cores()} cores, {_processor()}, {platform.system()}"),
+        ("machine", f"{usable_processors()} cores, {_processor()}, {platform.system()}"),
         ("file system", _file_system(here.folder)),
         ("Python", platform.python_version()),
         ("ORE", __version__),
         *_versions(here.python, OURS),
         *(_versions(peer, PEERS) if peer else []),
     ]
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _processor() -> str:
