@@ -112,7 +112,7 @@ def install(folder: Path, requirements: str) -> Path:
         OSError: It can't be made.
         subprocess.CalledProcessError: It can't be installed; ``stderr`` says why.
     """
-    programs = folder / ("Scripts" if os.name == "nt" else "bin")
+    programs = folder / "bin"
     if not programs.is_dir():
         venv.create(folder, with_pip=True)
     command = [str(programs / "python"), "-m", "pip", "install", "--quiet"]
