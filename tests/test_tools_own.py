@@ -6,10 +6,10 @@ import gc
 import hashlib
 import json
 import os
+import re
 import select
 import signal
 import stat
-import re
 import subprocess
 import sys
 import time

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from copy import copy
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass
 from typing import TypeVar
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
+import shlex
 import shutil
 import signal
-import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
