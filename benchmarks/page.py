@@ -14,8 +14,8 @@ HOW = """\
 
 This page is written by `python -m benchmarks`, which takes about an hour on a quiet machine of two
 cores. It can be done in pieces, and a section can be measured anew: `python -m benchmarks -h` says how.
-It needs the packages of `requirements-dev.txt` and `requirements-embedded.txt`. What can't be measured
-is said, with its reason.
+It needs the packages of `requirements-dev.txt` and `requirements-embedded.txt`. If something can't be
+measured, the page says why.
 
 Each figure of ORE stands beside another: that of the smallest program that does the same, or that of
 [llm](https://llm.datasette.io) with its plugin for Ollama. All figures of a section are from one run:
@@ -30,7 +30,7 @@ Each figure of ORE stands beside another: that of the smallest program that does
 - *ratio* is ORE's figure, as a multiple of the other's from the same round. It is the median of all
   rounds, so it is not quite the ratio of the two medians shown.
 - *same again* is the other's figure, as a multiple of its own from a second run in each round. How far it
-  is from 1 is what this machine can't tell apart.
+  is from 1 shows what this machine can't tell from chance.
 - *wanted* is the limit that ORE sets itself, and whether this run kept it. If it did not, nothing fails.
 - The pictures show *ratio*, from the same numbers. If a bar ends to the left of 1×, ORE takes less than
   the other. A black line is the limit. A bar is green if the limit was kept, orange if not, and blue if

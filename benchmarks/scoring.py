@@ -21,7 +21,7 @@ FORGED = "Many hands make light work, as nobody in the harbour said. "
 TEXT = f"""\
 The model of `--pull {MODEL}` writes an answer of some tokens, without a penalty. Then the same tokens are
 scored after the same prompt, with their ranks. A text that the model would not have written takes longer:
-wherever the model would go on otherwise, the grammar is applied to the whole vocabulary. *Processor* rows
+wherever the model would go on differently, the grammar is applied to the whole vocabulary. *Processor* rows
 are the seconds of all processors that both processes took, so other work on the machine matters less."""
 
 
