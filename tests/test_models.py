@@ -174,7 +174,12 @@ def test_what_a_server_does_not_say_of_its_models_is_left_out(scenario):
 @pytest.mark.parametrize(
     "models, flags, environ, told",
     [
-        (("zeta:1b", "beta:latest"), (), {}, "No preferred model is there, so beta:latest answers"),
+        (
+            ("zeta:1b", "beta:latest"),
+            (),
+            {},
+            "No preferred model is there, so beta:latest answers",
+        ),
         (("zeta:1b", "beta:latest"), ("--model", "zeta:1b"), {}, ""),
         (("zeta:1b", "beta:latest"), (), {"ORE_MODEL": "zeta:1b"}, ""),
         (("zeta:1b", "beta:latest"), ("-q",), {}, ""),
@@ -278,4 +283,6 @@ def test_of_models_for_embeddings_alone_it_is_not_said_that_none_is_installed():
     assert result.err.startswith(
         "ore: No model that can answer is installed on http://"
     ), result.err
-    assert result.err.endswith("or name one with --model, as one of Ollama's cloud has to be.\n")
+    assert result.err.endswith(
+        "or name one with --model, as you must for a model of Ollama's cloud.\n"
+    )

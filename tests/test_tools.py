@@ -185,7 +185,7 @@ OTHER = "name another text file, of at most 1 MiB."
         ({"path": "latin"}, "'latin' is not UTF-8 at byte 3: convert it to UTF-8 first."),
         ({"path": "utf16"}, "'utf16' is not UTF-8 at byte 0: convert it to UTF-8 first."),
         ({"path": "utf16be"}, "'utf16be' is not UTF-8 at byte 0: convert it to UTF-8 first."),
-        ({"path": "pdf"}, "'pdf' is a PDF: make a text of it first, for example with pdftotext."),
+        ({"path": "pdf"}, "'pdf' is a PDF: turn it into text first, for example with pdftotext."),
         ({"path": "a\0b"}, r"'a\x00b' can't be read: no file can have that name."),
         ({"path": "\ud800"}, rf"'\ud800' can't be read: no file can have that name; {OTHER}"),
         ({"path": "a.txt", "root": ""}, "There is no folder '' for root=DIR: check it."),

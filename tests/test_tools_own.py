@@ -184,7 +184,7 @@ def test_a_command_that_fails_or_goes_too_far_is_an_error_in_a_sentence(home, co
         ("#!/no/such/sh -e\ntrue\n", "can't be started: its first line names /no/such/sh, which"),
         ("#!/no/\udcff\n", "can't be started: its first line names /no/\ufffd, which"),
         ("#!/no\0\n", "weather.sh can't be started: "),
-        ("\ufeff#!/bin/sh\ntrue\n", "can't be started: it is no program of this system, and no"),
+        ("\ufeff#!/bin/sh\ntrue\n", "can't be started: it is neither a program of this system nor"),
         ("#!/bin/sh\t-e\nfalse\n", "weather.sh ended with exit code 1."),
     ],
 )
@@ -288,7 +288,10 @@ def test_what_a_tool_took_is_gone_from_the_deadline_of_its_turn_and_of_no_other(
     [
         ("name = ", "can't be used"),
         ('name = "own"', "it has no description"),
-        (command("true") + 'colour = "red"\n', "'colour' is no key of it: it has name, desc"),
+        (
+            command("true") + 'colour = "red"\n',
+            "'colour' is not a key here: use name, desc",
+        ),
         (command("true") + "seconds = 0\n", "seconds must be above 0, and at most 600"),
         (command("true") + f"seconds = 1{'0' * 400}\n", "seconds must be above 0, and at most 600"),
         (command("true") + f"hints = {'[' * 30_000}", "nested too deep"),
@@ -306,7 +309,7 @@ def test_what_a_tool_took_is_gone_from_the_deadline_of_its_turn_and_of_no_other(
         (command("{{text}}"), "can't be the program"),
         (command("true").replace("[]", '["text"]'), "its command has no {{text}}"),
         (command("true").replace('"own"', '"Own Tool"'), "small letters, digits and dashes"),
-        (command("true").replace('"own"', '"other"'), "in the folder of another name"),
+        (command("true").replace('"own"', '"other"'), "in a folder of another name"),
         ("\0" * 100, "can't be used"),
         ("#" * 100_000, "can't be used"),
         (

@@ -72,8 +72,8 @@ class RunLog:
             at = datetime.fromtimestamp(timestamp, timezone.utc)
         except (OverflowError, OSError, ValueError) as exc:
             raise ArtifactError(
-                f"The run can't be kept in the log: its timestamp {timestamp:g} is no time of the years "
-                f"1 to 9999. Write it to a file of its own."
+                f"The run can't be kept in the log: its timestamp {timestamp:g} is not in the "
+                f"years 1 to 9999. Write it to a file of its own."
             ) from exc
         return self.root / at.date().isoformat() / f"{at:%H%M%S}-{name}.json"
 

@@ -199,7 +199,7 @@ def _received(found: Connection) -> list[Any]:
         part: list[Any] = found.recv()
     except (EOFError, OSError) as exc:
         raise ArtifactError(
-            "A process that reads artifacts has ended before its time, maybe for want of memory: name "
+            "A process that reads artifacts ended too early, perhaps because memory ran out: name "
             "fewer of them at once."
         ) from exc
     return part

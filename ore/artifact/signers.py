@@ -120,8 +120,8 @@ class Signers:
         if not names:
             shown = one_line(_read(stand[0])[:_MOST_SHOWN])
             why = (
-                f"its key {said.fingerprint} stands in {one_line(self.path)} for '{shown}', which is "
-                f"nobody's name; give it a line with one"
+                f"its key {said.fingerprint} is listed in {one_line(self.path)} for '{shown}', "
+                f"which is not a name; give it a line with one"
             )
             return Signature(key=said.fingerprint, problem=why)
         for name in names:
@@ -143,7 +143,7 @@ class Signers:
         complaint = next((line for line in found.said.splitlines() if self.path in line), None)
         more = f" (ssh-keygen: {one_line(complaint[:200])})" if complaint else ""
         if said.is_certificate:
-            where = f"no cert-authority in {one_line(self.path)} has given it to a name there"
+            where = f"no cert-authority in {one_line(self.path)} has issued it for a name there"
             return f"its certificate was not valid at the time of the run, or {where}{more}"
         return f"its key {said.fingerprint} is not in {one_line(self.path)}{more}"
 

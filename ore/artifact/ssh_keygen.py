@@ -197,7 +197,7 @@ def _ended(child: subprocess.Popen[bytes], data: bytes, seconds: float, silence:
         out, said = child.communicate(data, timeout=seconds)
     except subprocess.TimeoutExpired as exc:
         last = _last_line((exc.stderr or b"").decode("utf-8", "replace"))
-        why = f". The last that it said: '{last}'" if last else silence and f". {silence}"
+        why = f". The last thing it said: '{last}'" if last else silence and f". {silence}"
         raise ArtifactError(
             f"ssh-keygen took longer than {seconds:g} seconds and was ended{why}."
         ) from exc

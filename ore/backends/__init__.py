@@ -111,7 +111,8 @@ class Backend(ABC):
         where = f" on {self.host}" if self.host else ""
         return (
             f"No model that can answer is installed{where}: fetch one with `Backend.pull(NAME)`, as "
-            f"`Backend.pull('llama3.2')`, or name one with `model_id=`, as one of Ollama's cloud has to be."
+            f"`Backend.pull('llama3.2')`, or name one with `model_id=`, as you must for a model of "
+            f"Ollama's cloud."
         )
 
     def no_models(self) -> str:

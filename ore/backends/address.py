@@ -75,7 +75,7 @@ def normalised(text: str, source: str, default_port: int) -> str:
     scheme, named, rest = unquoted(text).rpartition("://")
     scheme = scheme.lower() if named else "http"
     if not named and re.match(r"https?(:?/|:$)", rest, re.IGNORECASE):
-        raise _bad(source, "", "what follows http or https is ://")
+        raise _bad(source, "", "http or https is followed by something other than ://")
     if scheme not in SCHEME_PORTS:
         raise _bad(source, text, "only http and https are understood")
     authority, _, path = rest.partition("/")

@@ -146,7 +146,7 @@ class ClusterBackend(Backend):
             ) from exc
         if told is None:
             raise NothingAnswersError(
-                f"No worker that {self.host} had at the beginning is left: look that some run "
+                f"No worker that {self.host} had at the beginning is left: check that some run "
                 f"there, and run it again."
             )
         self._patience.come()
@@ -180,7 +180,7 @@ class ClusterBackend(Backend):
         try:
             answers = self._link.ask("about", self._where, self._model, look=look)
         except (LostCall, OutOfTime) as exc:
-            advice = "look what else they are at"
+            advice = "check what else they are doing"
             if isinstance(exc, LostCall):
                 self._threads(limit)  # no worker is to blame where the scheduler has gone
                 advice = f"install ORE {__version__} on each"
@@ -264,7 +264,7 @@ def _linked(address: str) -> ClusterLink:
             raise BackendError(text) from exc
         raise ExtraNotInstalledError(
             f"The package 'distributed' can't be loaded ({shorten(str(exc))}): correct Dask's "
-            f"configuration where it is that, or {install_command('dask', again=True)}",
+            f"configuration if that is at fault, or {install_command('dask', again=True)}",
             "dask",
         ) from exc
     except BaseException:

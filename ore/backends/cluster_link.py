@@ -203,14 +203,15 @@ class Patience:
                 if seconds is not None and silence > seconds + SPARE_SECONDS:
                     raise BackendTimeoutError(
                         f"No answer came from {self._whom} in {seconds:g} s: give them longer with "
-                        f"`deadline=`, or look what else they are at."
+                        f"`deadline=`, or check what else they are doing."
                     )
                 if silence < self._quiet:
                     return
                 self._quiet *= 2
             self._notice(
-                f"Still waiting for {self._whom}: nothing has come from them for {silence:.0f} s. They may "
-                f"be at other work, or their model is slow; `deadline=` bounds the waiting."
+                f"Still waiting for {self._whom}: nothing has come from them for {silence:.0f} s. "
+                f"They may be busy with other work, or their model may be slow; `deadline=` limits "
+                f"the waiting."
             )
 
         return look

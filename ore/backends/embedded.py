@@ -76,8 +76,8 @@ class EmbeddedBackend(Backend):
         """Return where a model comes from, for when there is none, or none that can answer."""
         if not local_models.is_empty():
             return (
-                "No model that is installed can answer here: name one with `model_id=` to read why, or "
-                f"fetch the small one with `EmbeddedBackend.pull('{weights.DEFAULT_MODEL}')`."
+                "No model that is installed can answer here: name one with `model_id=` to see why, "
+                f"or fetch the small one with `EmbeddedBackend.pull('{weights.DEFAULT_MODEL}')`."
             )
         return self.no_models()
 
@@ -94,7 +94,8 @@ class EmbeddedBackend(Backend):
             import_module("ore.backends.fetching").pull(name, progress)
         elif (file := weights.installed().get(name)) is not None:
             raise FileAccessError(
-                f"{file} is a file of yours that is called {name} too and goes before it: give the file "
+                f"{file} is a file of yours that is also called {name}, and is used instead: give "
+                f"the file "
                 f"another name, then try again.",
                 file,
             )

@@ -21,7 +21,8 @@ from ore.errors import ContextTruncatedError
 from ore.types import Message
 
 _NO_TEMPLATE = (
-    "The model has no chat template, as one that was not taught to chat has none: the engine's own, "
+    "The model has no chat template, perhaps because it was not trained to chat: the "
+    "engine's own, "
     "ChatML, is used."
 )
 _CHATML = (

@@ -155,8 +155,8 @@ def _numbers(asking: Asking, event: dict[str, Any], fresh: int) -> list[int]:
     ]
     if len(found) != fresh:
         raise CapabilityError(
-            f"The engine does not say of which tokens {one_line(event['content'])!r} is made, so the "
-            f"answer can't be followed any further."
+            f"The engine does not say which tokens {one_line(event['content'])!r} is made "
+            f"of, so the answer can't be followed any further."
         )
     return found
 

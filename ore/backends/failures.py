@@ -72,7 +72,7 @@ def _unreached(host: Host, why: str, protocol: Protocol) -> str:
     if "WRONG_VERSION_NUMBER" in why:  # TLS's words for an answer in plain text
         why = "what answers there does not speak https, so try http"
     if "UNEXPECTED_EOF" in why:
-        why = "it closed the connection before it had said who it is, as one does that speaks no https"
+        why = "it closed the connection before it said who it is, as a server without https does"
     if REFUSED.search(why):
         return (
             f"The {protocol.server} at {host} refuses ORE's TLS ({shorten(why)}): ask whoever runs it "
@@ -96,7 +96,7 @@ def proxy_error(host: Host) -> ServerUnreachableError:
             f"name the server in NO_PROXY."
         )
     else:
-        text = f"A proxy answers at {host} (status 407), and no server: check the address."
+        text = f"A proxy answers at {host} (status 407), not a server: check the address."
     return ServerUnreachableError(text, host=host.url)
 
 
@@ -182,7 +182,7 @@ def unfinished_error(host: Host, *, is_begun: bool = True) -> IncompleteAnswerEr
     """The stream ended in good order, but nothing in it said that the answer was done."""
     what = (
         "without saying that it was done, as some do when a model repeats itself, or when another "
-        "request comes, so the answer was dropped: ask again, or fewer at once"
+        "request comes, so the answer was dropped: ask again, or ask fewer at once"
     )
     if not is_begun:
         what = "before it had begun: check the address, or look at the server's log"

@@ -132,7 +132,7 @@ def check_context(host: Host, context: dict[str, Any], partial: str) -> None:
         elif not window:
             for_what = "the server does not say how large its context window is: use one that does"
         why = (
-            f"Nobody knows whether all of the prompt was read, for {for_what}, or leave "
+            f"It is not known whether all of the prompt was read, because {for_what}, or leave "
             f"`strict_context=` out."
         )
     if why is not None:

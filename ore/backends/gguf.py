@@ -68,8 +68,8 @@ _FILE_TYPES = {
 """What llama.cpp calls the numbers of ``general.file_type``."""
 _PIECES = {
     "mmproj": "is the part of a model that takes in images or sound",
-    "adapter": "is an adapter, which changes a model and is none",
-    "imatrix": "says how a model's numbers are rounded, and is none",
+    "adapter": "is an adapter, which changes a model and is not one",
+    "imatrix": "says how a model's numbers are rounded, and is not a model",
 }
 """What a file is that is no model, by its ``general.type``."""
 _ENCODES = "reads a prompt with an encoder, which the embedded engine does not run"

@@ -111,8 +111,8 @@ def not_read(role: str) -> str:
 def fewer_read(tokens: int) -> str:
     """Return the sentence, without its end, that a prompt has more tokens, where no window is known."""
     return (
-        f"The server counted {tokens} token{'s' * (tokens != 1)}, fewer than the prompt has, which did "
-        f"not fit the context window, or of which the model's chat template leaves a part out"
+        f"The server counted {tokens} token{'s' * (tokens != 1)}, fewer than the prompt has. It "
+        f"did not fit the context window, or the model's chat template leaves a part of it out"
     )
 
 

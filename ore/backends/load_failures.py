@@ -177,7 +177,7 @@ def endless_load_error(path: Path, *, has_given_template: bool, is_late: bool) -
     if is_late:
         step = f"{step}. Or its disk is slow: try again, or move the file to a faster one"
     return kind(
-        f"{path} can't be loaded: the engine does not come to an end with it. {whose} may go round in "
+        f"{path} can't be loaded: the engine does not finish with it. {whose} may go round in "
         f"circles: {step}."
     )
 

@@ -137,7 +137,7 @@ def check_unmended(model: LocalModel) -> None:
         raise FileAccessError(f"{model.path} can't be read: {reason(exc)}.", model.path) from exc
     if why:
         raise CapabilityError(
-            f"{model.name} is a file that Ollama mends while it loads it, and the embedded engine "
+            f"{model.name} is a file that Ollama repairs while it loads it, and the embedded engine "
             f"does not ({why}): run it with Ollama, or fetch the same model as llama.cpp expects it, "
             f"{_elsewhere(model, head)} (USER is whoever publishes it there)."
         )

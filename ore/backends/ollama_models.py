@@ -163,8 +163,8 @@ def _notes(shown: Entry, messages: list[Message]) -> Iterator[str]:
     template = _text(shown.get("template")) or ""  # Ollama shows one always, others often none
     if template.strip() == "{{ .Prompt }}" and not is_template_unused(shown):
         yield (
-            "The model has no chat template, as one that was not taught to chat has none: it is "
-            "sent the text of the prompt alone."
+            "The model has no chat template, perhaps because it was not trained to chat: it "
+            "is sent the text of the prompt alone."
         )
 
 

@@ -26,7 +26,7 @@ def known(call: Call, host: Host, path: str) -> Iterator[None]:
         if path.startswith("/"):  # beside the protocol
             way = "name the server itself if a proxy before it passes on /v1 only, or "
         raise CapabilityError(
-            f"The server at {host} does not know /{path.lstrip('/')}, which it is asked to score a text: "
+            f"The server at {host} does not know /{path.lstrip('/')}, which ORE needs to score a text: "
             f"{way}use a later one, or `reasoner('embedded:NAME')`.",
             host=host.url,
         ) from exc

@@ -65,7 +65,7 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
             manifest = parse_manifest(data)
         except ValueError as exc:
             raise failures.protocol_error(
-                name.host, f"the manifest of {name} is none: {exc}"
+                name.host, f"what it sent is not a manifest of {name}: {exc}"
             ) from exc
         if (other := _on_another_shelf(name, manifest)) is not None:
             progress(f"already there, in {other.root}, which the engine reads", 0, 0)
@@ -207,7 +207,7 @@ def _refused(name: ModelName, why: str) -> CapabilityError:
 
 def _require_gguf(path: Path, name: ModelName) -> None:
     if read_regular(path, sys.maxsize, head=len(MAGIC)) != MAGIC:  # or it says why it can't be read
-        raise _refused(name, "its weights are no GGUF file; name another build of it")
+        raise _refused(name, "its weights are not a GGUF file; name another build of it")
 
 
 def _unfit_parameters(shelf: Shelf, name: ModelName, manifest: Manifest) -> str:
@@ -268,7 +268,7 @@ def _check_place(blobs: Folder, name: str, shelf: Shelf) -> None:
     if not stat.S_ISREG(mode):
         path = shelf.root / BLOBS / name
         raise FileAccessError(
-            f"{path} is there and is not a file, so nothing takes its place: move it away, then try "
+            f"{path} is there and is not a file, so ORE does not replace it: move it away, then try "
             f"again.",
             path,
         )
@@ -296,7 +296,7 @@ def _writing(shelf: Shelf, name: ModelName) -> Generator[None, None, None]:
         if exc.errno in _FULL:
             why = "is full: free some room"
             if exc.errno == errno.EFBIG:
-                why = "may hold no file so large: raise the limit (ulimit -f)"
+                why = "can't hold a file that large: raise the limit (ulimit -f)"
             raise FileAccessError(
                 f"{shelf.root} {why}, or name another folder with ORE_MODEL_DIR; then {failures.GO_ON}.",
                 shelf.root,

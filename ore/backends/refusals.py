@@ -256,7 +256,7 @@ def openai_status_error(
     elif status == 403 and re.search(FILTERED, text[:MOST_JUDGED]):
         return reported_error(host, model, text, OPENAI, strict=strict)
     elif status == 403 and text and has_key:  # it may know the key, and not let it ask for this
-        why = f"refuses ({plain}): look what the key in OPENAI_API_KEY is allowed there"
+        why = f"refuses ({plain}): check what the key in OPENAI_API_KEY is allowed to do there"
     elif status in (401, 403):
         said = plain if text or is_page else ""
         why = _locked(status, said, body, has_key, "" if text else login)
@@ -265,7 +265,7 @@ def openai_status_error(
     ):
         what = "does not find what it was asked for"  # a list, for one
         if model:  # for one that it lists: of another, ``explained`` says more
-            what = f"lists '{shorten(model)}', and does not let it answer"
+            what = f"lists '{shorten(model)}', but does not let it answer"
         sentence = f"The server at {host} {what}: {plain}. Its log may say more."
         return ModelNotFoundError(sentence, model=model, host=host.url)
     elif status in _BUSY:

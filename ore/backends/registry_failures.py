@@ -77,8 +77,8 @@ def unreachable_error(host: str, why: str, proxy: str = "") -> ServerUnreachable
         return ServerUnreachableError(f"{untrusted}.", host=host)
     if any(sign in why for sign in _NOT_TLS):
         return ServerUnreachableError(
-            f"{host} does not speak https: add `insecure=True` to ask it over http, where nobody on the "
-            f"way can be kept from reading along.",
+            f"{host} does not speak https: add `insecure=True` to ask it over http, where anybody "
+            f"on the way can read along.",
             host=host,
         )
     return ServerUnreachableError(
@@ -112,7 +112,7 @@ def broken_off_error(host: str, why: str, proxy: str = "") -> IncompleteAnswerEr
 
 def busy_error(host: str, status: int, seconds: int | None = None) -> BackendError:
     """The server has too much to do, or fails; ``seconds`` is how long it asks to wait, if it does."""
-    said = "asks to be asked less often" if status == 429 else f"fails (HTTP {status})"
+    said = "asks for fewer requests" if status == 429 else f"fails (HTTP {status})"
     wait = "a while" if seconds is None else f"{seconds:,} s, as it asks"
     return BackendError(f"{host} {said}: wait {wait}, then {GO_ON}.", host=host)
 
@@ -129,7 +129,7 @@ def no_model_error(name: ModelName) -> ModelNotFoundError:
 def login_error(name: ModelName, why: str) -> CapabilityError:
     """The registry wants to know who asks."""
     return CapabilityError(
-        f"{name.host} gives {name} to nobody whom it does not know ({shorten(why)}), and ORE logs in "
+        f"{name.host} gives {name} only to those who log in ({shorten(why)}), and ORE logs in "
         f"nowhere: check the name, or fetch it with a program that has an account there.",
         host=name.host,
     )
@@ -138,7 +138,7 @@ def login_error(name: ModelName, why: str) -> CapabilityError:
 def redirect_error(host: str, why: str) -> BackendError:
     """A redirect leads where none is followed."""
     return BackendError(
-        f"{host} sends on to where ORE does not go ({why}): check the name, or fetch the "
+        f"{host} redirects to where ORE does not go ({why}): check the name, or fetch the "
         f"model from another registry.",
         host=host,
     )
@@ -159,8 +159,8 @@ def wrong_size_error(host: str, size: int, wanted: int) -> BackendError:
 def wrong_bytes_error(host: str, digest: str) -> BackendError:
     """What came does not have the hash that it is named by."""
     return BackendError(
-        f"What came from {host} is not what {digest[:19]}\u2026 names, so it was removed: give the same "
-        f"command again; if it stays so, fetch the model from another registry.",
+        f"What came from {host} is not what {digest[:19]}\u2026 names, so it was removed: give the "
+        f"same command again; if that does not help, fetch the model from another registry.",
         host=host,
     )
 
@@ -168,6 +168,6 @@ def wrong_bytes_error(host: str, digest: str) -> BackendError:
 def wrong_rest_error(digest: str) -> BackendError:
     """What an earlier pull began does not have the hash that it is named by, now that all is there."""
     return BackendError(
-        f"What was begun earlier and has come to its end now is not what {digest[:19]}\u2026 names, so it "
-        f"was removed: a power cut may have damaged it; give the same command again, which begins anew."
+        f"A download that was begun earlier and is complete now is not what {digest[:19]}\u2026 names, "
+        f"so it was removed: a power cut may have damaged it; give the same command again, which begins anew."
     )

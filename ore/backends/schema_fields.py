@@ -32,7 +32,7 @@ def parse_fields(text: str) -> dict[str, Any]:
             )
         name, kind, about = found.groups()
         if name in properties:
-            raise ValueError(f"the field '{name}' stands there twice")
+            raise ValueError(f"the field '{name}' is there twice")
         if kind is None and about in _MEANT:
             raise ValueError(
                 f"'{part}' has its type after a colon, where a description goes: write "

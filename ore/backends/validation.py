@@ -132,7 +132,10 @@ def _check_references(schema: Mapping[str, Any]) -> None:
         problem = "a part of it is not a schema"
         try:
             for reference in _references(place.contents):
-                problem = f"it refers to {shorten(reference)}, which is not a schema in it; none is fetched"
+                problem = (
+                    f"it refers to {shorten(reference)}, which is not a schema within it; ORE "
+                    f"fetches none"
+                )
                 found = resolver.lookup(reference)
                 if not isinstance(found.contents, (bool, Mapping)):
                     raise TypeError(reference)

@@ -129,8 +129,8 @@ class VllmAsking:
             )
         if (every := sum(have + len(path) for path in paths)) > MOST_TOKENS:
             raise UsageError(
-                f"To score {len(paths)} of them takes {every:,} tokens, for each has the prompt before "
-                f"it, more than {MOST_TOKENS:,}: give fewer texts, or a shorter prompt."
+                f"To score {len(paths)} of them takes {every:,} tokens, more than {MOST_TOKENS:,}, because "
+                f"each has the prompt before it: give fewer texts, or a shorter prompt."
             )
         if size == 0:
             return [() for _ in paths]
@@ -155,7 +155,7 @@ class VllmAsking:
                 host=self.host.url,
             )
         if len(places) != have + len(path):
-            raise ValueError("it tells of other tokens than were sent")
+            raise ValueError("it reports other tokens than were sent")
         found = []
         for number, place in zip(path, places[have:], strict=True):
             entry = place[str(number)]

@@ -40,7 +40,7 @@ def as_begun(
         return options, asked
     if begun.id != conversation.source_id:
         raise InvalidSessionError(
-            f"What stands beside the session '{name}' is of another one: move {name}.meta.json in "
+            f"The file beside the session '{name}' belongs to another session: move {name}.meta.json in "
             f"{store.root} away.",
             name,
         )
@@ -129,7 +129,7 @@ def _system_prompt(begun: Beginning, name: str, asked: Asked) -> tuple[dict[str,
         except PersonaError as exc:
             raise PersonaError(
                 f"{exc} The session '{name}' was begun with it: --persona, --system and "
-                f"--no-system take another."
+                f"--no-system choose another."
             ) from exc
         asked = asked._replace(system_prompt=text, speaker=begun.persona)
         return flags | {"persona": begun.persona}, asked

@@ -120,7 +120,7 @@ def _rerun(
     run = brief(artifact.execution_id)
     console.notice(f"Running the prompt of {run} with the model {brief(rerun.model)}.")
     if left:
-        console.notice(f"Not repeated of that run: {', '.join(left)}.")
+        console.notice(f"Not repeated from that run: {', '.join(left)}.")
     return rerun
 
 
@@ -135,8 +135,8 @@ def _require_whole(data: bytes, source: str) -> None:
     if checked.state != HOLDS:
         why = one_line("; ".join(checked.problems or checked.notes))
         raise CheckFailedError(
-            f"{source} does not verify, so nothing was sent: {why}. Continue an artifact that is as it "
-            f"was written."
+            f"{source} does not verify, so nothing was sent: {why}. Continue an artifact that was "
+            f"not changed."
         )
 
 

@@ -54,13 +54,13 @@ def diff(options: Options, console: Console, *_: object) -> None:
     elif found:
         console.document(unified(found, *paths))
     if unknown and not as_json:
-        console.notice(f"Not compared, for it is not known of both: {', '.join(unknown)}.")
+        console.notice(f"Not compared, because it is not known for both: {', '.join(unknown)}.")
     if found:
         names = ", ".join(each.name for each in found)
         first, second = (one_line(path) for path in paths)
         raise CheckFailedError(f"{first} and {second} are not the same: they differ in {names}.")
     if unknown:
-        console.notice("Nothing differs of what was compared.")
+        console.notice("Nothing that was compared differs.")
     else:
         console.notice("Nothing differs: input and answer are the same.")
 
@@ -107,7 +107,7 @@ def _diff_row(each: comparing.FolderDiff) -> tuple[str, str, str]:
     if each.only_in is not None:
         return each.path, "missing", f"it is in {each.only_in} only"
     if each.same is None:
-        return each.path, "not known", "nothing differs of what is known of both"
+        return each.path, "not known", "nothing that is known of both differs"
     return each.path, "different", f"in {', '.join(_names(each))}"
 
 

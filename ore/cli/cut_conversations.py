@@ -71,7 +71,7 @@ def _tell_of_doubt(run: Run, response: Response) -> None:
     if made_of not in doubted:
         doubted.add(made_of)
         run.console.notice(
-            f"Nobody knows whether the model has seen all of the conversation, which may have more "
+            f"It is not known whether the model has seen all of the conversation, which may have more "
             f"tokens than the window of {fit_of(response)['window']}: no earlier prompt can be compared "
             f"with this one. With --strict-context, the server is asked not to cut it."
         )

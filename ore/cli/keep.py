@@ -55,8 +55,8 @@ def record(run: Run, context: Context, response: Response, told: Told) -> Record
     digest = (artifact.provenance or {}).get("model_digest") or run.pin or ""
     if run.pin is not None and not digest.lower().removeprefix("sha256:").startswith(run.pin):
         run.console.warning(
-            f"{run.model_id} became another model than the pinned one in this turn, and the answer may "
-            f"be its: ask again."
+            f"{run.model_id} became another model than the pinned one during this turn, and that one "
+            f"may have answered: ask again."
         )
     data, paths = document.encode("ascii"), _paths(run, response)
     errors: list[OreError] = []
@@ -83,7 +83,7 @@ def tell_what_stays_here(run: Run) -> None:
     """Say once a conversation where only this machine has the system prompt of what was recorded."""
     if run.conversation.length <= 2 and keeps_own_text_here(run):
         run.console.notice(
-            "The artifact has the hash of its system prompt only, and nobody else has the text: "
+            "The artifact has only the hash of its system prompt, and the text is on this machine alone: "
             "--artifact-text keeps it."
         )
 

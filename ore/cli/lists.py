@@ -121,8 +121,8 @@ def show_license(options: Options, console: Console, connect: Callable[..., Back
     found = connect(options).licenses(name)
     if not found:
         raise BackendError(
-            f"No licence of {name} is known here: look where it comes from for what you may do with "
-            f"it."
+            f"No licence of {name} is known here: look where it comes from to see what you may do "
+            f"with it."
         )
     if options.json:
         console.json({"model": name, "licenses": found})

@@ -33,12 +33,12 @@ def verify_models(options: Options, console: Console, *_: object) -> None:
     if not found:
         where = ", ".join(one_line(str(shelf.root)) for shelf in own_shelves())
         console.notice(
-            f"No file of a model was found in {where}: what a server keeps elsewhere is not read. "
+            f"No model file was found in {where}: what a server keeps elsewhere is not read. "
             f"Fetch one with --backend embedded --pull NAME."
         )
     if wrong := [each.name for each in found if each.problem]:
         models = "model" if len(found) == 1 else "models"
-        are = "is not as it must be" if len(wrong) == 1 else "are not as they must be"
+        are = "is not as it should be" if len(wrong) == 1 else "are not as they should be"
         raise CheckFailedError(f"{len(wrong)} of {len(found)} {models} {are}: {', '.join(wrong)}.")
 
 

@@ -237,7 +237,9 @@ class Options:
                 raise UsageError(f"{_written(name)} needs a value: it is empty.")
         for flag, path in (("--out", self.out), ("--junit", self.junit), ("--runs", self.runs)):
             if path == "-":
-                raise UsageError(f"{flag} can't be stdout: name a path (./- is one of that name).")
+                raise UsageError(
+                    f"{flag} can't be stdout: name a path (./- is a file of that name)."
+                )
         if self.rows == "-" and self.no_stdin:
             raise UsageError("--rows - reads stdin: leave --no-stdin out, or name a file.")
         split_pin(self.model or "")

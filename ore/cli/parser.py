@@ -237,7 +237,7 @@ def decode(data: bytes, what: str) -> str:
     except UnicodeDecodeError as exc:
         if data.startswith(b"%PDF-"):
             raise UsageError(
-                f"{what} is a PDF: make a text of it first, for example with pdftotext; nothing was "
+                f"{what} is a PDF: turn it into text first, for example with pdftotext; nothing was "
                 f"sent."
             ) from exc
         raise UsageError(

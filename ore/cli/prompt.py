@@ -186,12 +186,12 @@ def _from_user(options: Options, console: Console) -> Asked:
 def _meant(word: str) -> str | None:
     """Return what to say of a prompt that may be meant as a command or a file; None if nothing."""
     if command := _COMMANDS.get(word):
-        return f"'{word}' is asked as a prompt. If it was meant as a command, write {command}."
+        return f"'{word}' was taken as a prompt. If it was meant as a command, write {command}."
     if word.startswith(LONG_DASHES) and " " not in word:
         return "The prompt begins with a long dash; a flag begins with - or --."
     if os.path.isfile(word):
         return (
-            "The name of a file is asked as a prompt. To have it read, write -f before it, and a "
+            "The prompt is the name of a file. To have the file read, write -f before it, and a "
             "question after it."
         )
     return None

@@ -97,13 +97,16 @@ def _refuse_own_output(table: Table, console: Console) -> None:
     with suppress(AttributeError, OSError, ValueError):  # stdout is closed, or no file
         is_same = table.is_same_file(console.stdout.fileno())  # type: ignore[union-attr]
     if is_same:
-        raise UsageError(f"{table.shown} is what is written to: send the answers to another file.")
+        raise UsageError(
+            f"The answers would go into the table {table.shown} itself: send them to "
+            f"another file."
+        )
 
 
 def _open_expected(path: str, format: str | None) -> AbstractContextManager[Table]:
     """Open the table of ``--expect``; ``format`` is how that of ``--rows`` is written, if it was said."""
     if path == "-":
-        raise UsageError("--expect reads no stdin: write its table to a file, and name that.")
+        raise UsageError("--expect can't read stdin: write its table to a file, and name that.")
     return open_table(path, format_of(path) or format)
 
 
@@ -223,8 +226,8 @@ class _Rows:
     def _say_formulas(self) -> None:
         if self._formulas:
             self._console.notice(
-                f"Cells of {self._table.shown} that begin like a formula: {self._formulas:,}. They are "
-                f"written as they are; of the answers, such a one gets an apostrophe before it."
+                f"Cells of {self._table.shown} that begin like a formula: {self._formulas:,}. They "
+                f"are written as they are; an answer that does gets an apostrophe in front."
             )
 
     def _take(self, outcome: Outcome) -> None:
@@ -279,14 +282,14 @@ class _Rows:
         run = self._run
         if not self._rows.is_other_model():
             return
-        again = "Run it again: all rows are asked of the other one."
+        again = "Run it again: it asks the new one about all rows."
         if self._options.scheduler is not None:  # some workers may still have the one before
             again = "Give all workers one model, and run it again with another folder."
         elif run.pin is not None:  # which the other one does not fit
             again = "Give the name back to the pinned one, and run it again with another folder."
         run.console.warning(
-            f"{run.model_id} became another model in this run: it may have answered rows whose "
-            f"artifacts name the one before. {again}"
+            f"{run.model_id} became another model during this run: the new one may have answered rows "
+            f"whose artifacts name the old one. {again}"
         )
 
     def _end(self) -> None:
@@ -299,13 +302,14 @@ class _Rows:
             what = "1 artifact" if others == 1 else f"{others:,} artifacts"
             self._console.notice(
                 f"The folder {one_line(str(folder.root))} has {what} of other questions too: another "
-                f"prompt, model, option or table. What was there is as it was."
+                f"prompt, model, option or table. What was there is unchanged."
             )
         if folder is not None and self._unsigned:
             shown = one_line(str(folder.root))
             self._console.notice(
-                f"{rows_in_words(self._unsigned)} had an answer already, and no signature: what this run "
-                f"has not asked it does not sign. To sign what holds: ore --verify {shown} --sign KEY."
+                f"{rows_in_words(self._unsigned)} had an answer already, but no signature: this "
+                f"run signs only what it has asked. To sign what holds: ore --verify {shown} "
+                f"--sign KEY."
             )
         if (error := self._rows.error("see above")) is not None:
             raise error

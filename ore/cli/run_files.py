@@ -97,7 +97,7 @@ def _values(options: Options, file: RunFile, console: Console) -> dict[str, str]
     """
     values = parse_arguments(options.values, "--set", file.template.names)
     if STDIN in values:
-        raise UsageError(f"--set {STDIN}=… can't be: {{{{{STDIN}}}}} is what is piped in.")
+        raise UsageError(f"--set {STDIN}=… can't be used: {{{{{STDIN}}}}} is what is piped in.")
     file.check_values(values, stdin=True)
     if STDIN not in file.template.names:
         return values
@@ -114,7 +114,7 @@ def _values(options: Options, file: RunFile, console: Console) -> dict[str, str]
 def _planned(options: Options, plan: ParsedPlan, path: str) -> tuple[Options, Given]:
     shown, turn = one_line(path), plan.turn
     if options.values:
-        raise UsageError(f"--set has no place in {shown}: a plan is a prompt with its values.")
+        raise UsageError(f"--set can't be used with {shown}: a plan has its values already.")
     changes = [f"--{name.replace('_', '-')}" for name in SHAPED if getattr(options, name)]
     if options.keeps_session:
         changes.append("a session flag")

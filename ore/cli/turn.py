@@ -106,8 +106,8 @@ def _taken(run: Run, context: Context) -> Turn:
     except (ContextTruncatedError, TurnTooLargeError):
         if run.conversation.length:
             console.notice(
-                f"The prompt is the whole conversation, of {run.conversation.length} messages so "
-                f"far: another one begins with none."
+                f"The prompt is the whole conversation, {run.conversation.length} messages so far: "
+                f"a new one begins with none."
             )
         raise
     finally:

@@ -72,7 +72,10 @@ def says_what_it_is(make: Callable[[], Tool]) -> None:
     expect(isinstance(tool.description, str) and tool.description, "it has no description")
     permissions = tool.required_permissions
     expect(isinstance(permissions, frozenset), "required_permissions is not a frozenset")
-    expect(all(isinstance(each, Permission) for each in permissions), "a permission is none")
+    expect(
+        all(isinstance(each, Permission) for each in permissions),
+        "a permission is not a Permission",
+    )
     hints, args = tool.routing_hints(), tool.extract_args("do it")
     expect(isinstance(hints, tuple), "routing_hints is not a tuple")
     expect(all(isinstance(each, str) for each in hints), "a routing hint is not text")
@@ -89,7 +92,7 @@ def gives_one_result(make: Callable[[], Tool]) -> None:
     result: object = tool.run(args)
     expect(isinstance(result, ToolResult), f"it returned {type(result).__name__}")
     assert isinstance(result, ToolResult)
-    expect(result.tool_name == tool.name, "the result is in another name")
+    expect(result.tool_name == tool.name, "the result has another name")
     expect(result.status in ("ok", "error"), f"its status is {result.status!r}")
     expect(isinstance(result.output, str), "its output is not text")
     expect(args == before, "it changed its arguments")

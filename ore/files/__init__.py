@@ -201,7 +201,7 @@ def decode_text(data: bytes, shown: str, path: str) -> str:
     except UnicodeDecodeError as exc:
         why = f"is not UTF-8 at byte {exc.start}: convert it to UTF-8 first"
     if data.startswith(b"%PDF-"):
-        why = "is a PDF: make a text of it first, for example with pdftotext"
+        why = "is a PDF: turn it into text first, for example with pdftotext"
     raise FileAccessError(f"{shown} {why}.", path)
 
 

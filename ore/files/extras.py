@@ -166,8 +166,8 @@ def runs_nowhere(said: str) -> str:
     with suppress(OSError, ValueError):
         if found and os.statvfs(path).f_flag & getattr(os, "ST_NOEXEC", 0):
             return (
-                f"{path} can't be loaded, for its disk is mounted as one from which nothing may run "
-                f"(noexec): install ORE's packages on another."
+                f"{path} can't be loaded, because its disk is mounted so that nothing may run from "
+                f"it (noexec): install ORE's packages on another."
             )
     return ""
 

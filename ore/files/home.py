@@ -43,7 +43,7 @@ def expanded(path: str) -> str:
     is_home = path == "~" or path.startswith("~/")
     if is_home and not os.path.isabs(os.environ.get("HOME", os.path.expanduser("~"))):
         raise UsageError(
-            f"{path!r} begins with the home folder, and none is known: write the full path, or set "
+            f"{path!r} begins with the home folder, which is not known: write the full path, or set "
             f"HOME to the full path of a folder."
         )
     found = os.path.expanduser(path)

@@ -92,7 +92,7 @@ def try_lock(folder: Folder, name: str) -> Lock | None:
             if lock is None:
                 with suppress(OSError):
                     file.close()
-    raise OSError(errno.ENOLCK, "no file stays what it is there, so none can be locked")
+    raise OSError(errno.ENOLCK, "its file is replaced again and again, so it can't be locked")
 
 
 def holder(folder: Folder, name: str) -> int | None:

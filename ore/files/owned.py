@@ -69,4 +69,6 @@ def _why_not(path: str, begin: bytes) -> str:
     except FileAccessError as exc:
         why = reason(exc.__cause__ or exc)
         return f"it is there already and can't be read ({why}); name another file"
-    return "" if is_own else "it is there already and is no such report of ORE's; name another file"
+    return (
+        "" if is_own else "it is there already and is not such a report of ORE's; name another file"
+    )

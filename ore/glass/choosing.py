@@ -81,7 +81,7 @@ def problem_of(words: Sequence[str]) -> str:
                 f"{LONGEST_WORD}; change it"
             )
         if word in seen:
-            return f"'{word}' stands there twice; take one out"
+            return f"'{word}' is there twice; take one out"
         seen.add(word)
     return ""
 

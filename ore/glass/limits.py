@@ -21,7 +21,7 @@ TOO_OFTEN, RECENT = 10, 100
 """How often the same line comes in an answer that goes round in circles, and in how many lines."""
 IN_CIRCLES = (
     "The answer may go round in circles: one of its lines came for the tenth time. "
-    "`options['num_predict']` bounds an answer."
+    "`options['num_predict']` limits an answer."
 )
 _ASKED_FOR_TOOLS = (
     ": the model asked for tools, which ORE does not run for it. Tell it to answer without them, or ask "

@@ -197,7 +197,7 @@ def joined_sentence(joined: Sequence[Sequence[str]], *, always: bool) -> str:
         always: Whether that was asked for, whatever the template takes.
     """
     which = "; ".join(" and ".join(sources) for sources in joined)
-    why = "as was asked for" if always else "for a chat template that takes no two of them"
+    why = "as was asked for" if always else "because the chat template needs them joined"
     return f"Sent as one message, {why}: {which}."
 
 

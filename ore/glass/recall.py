@@ -111,7 +111,7 @@ def _recorded_session(artifact: ExecutionArtifact, sources: list[str]) -> Sessio
     now = [(f"{SESSION}:{name}#{n}", text_digest(m.content)) for n, m in enumerate(messages, 1)]
     sent = set(sources)
     if now != [pair for pair in hashed_sources(artifact) if pair[0] in sent]:
-        raise ArtifactError(f"the session '{name}' is not what it was any more: {_KEEP_ALL}")
+        raise ArtifactError(f"the session '{name}' has changed since: {_KEEP_ALL}")
     return Session(messages)
 
 
@@ -242,6 +242,6 @@ def _recorded_system_prompt(
         raise ArtifactError(str(exc)) from exc
     except PersonaError as exc:
         if kept is None:
-            raise ArtifactError(f"{exc} Else {_KEEP_TEXT}.") from exc
-        notice(f"The persona {one_line(persona)} is not here: its text is that of the artifact.")
+            raise ArtifactError(f"{exc} Otherwise {_KEEP_TEXT}.") from exc
+        notice(f"The persona {one_line(persona)} is not here: the text in the artifact is used.")
         return PERSONA, kept

@@ -185,7 +185,7 @@ def not_there(artifact: ExecutionArtifact, backend: Backend, error: CapabilityEr
         return None
     made_with = provenance.get("backend")
     if name == "think" and made_with == backend.name:
-        return f"{what} can't be asked of this model: name one that thinks with `model=`"
+        return f"{what} can't be asked of this model: name one with `model=` that can think"
     is_another = made_with in (_EMBEDDED, *_SERVERS) and made_with != backend.name
     advice = f": ask the one that made it, with `backend='{made_with}'`" if is_another else ""
     return f"{what} can't be asked of the backend {backend.name}{advice}"

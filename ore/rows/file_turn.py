@@ -83,7 +83,7 @@ def run_file(
     if is_plan(data, name):
         if values:
             raise UsageError(
-                f"`values=` has no place in {one_line(name)}: a plan is a prompt with its values."
+                f"`values=` can't be used with {one_line(name)}: a plan has its values already."
             )
         turn = _planned(parse_plan(data, name), name, full, has_reasoner=reasoner is not None)
     else:

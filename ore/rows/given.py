@@ -92,7 +92,7 @@ def expected(file: RunFile, *, chooses: bool) -> Expectation | None:
         if file.choose is None:
             way = "write choose instead of the key schema" if file.schema else "add the key choose"
         raise UsageError(
-            f"The expectation in {file.shown} is a choice, and nothing is to be chosen: {way}."
+            f"The expectation in {file.shown} is a choice, but there is nothing to choose from: {way}."
         )
     return parse_expectation(file.expect, file.shown) if file.expect else None
 

@@ -146,7 +146,7 @@ def _write(path: str, name: str, begun: float, report: Report, spool: IO[bytes])
 
 def _not_kept(exc: OSError) -> OutputError:
     return OutputError(
-        f"{_WHAT} can't be kept until it is whole: {reason(exc)}; free some space, or set TMPDIR to "
+        f"{_WHAT} can't be kept until it is complete: {reason(exc)}; free some space, or set TMPDIR to "
         f"another folder."
     )
 

@@ -55,8 +55,8 @@ def kept_otherwise(artifact: ExecutionArtifact, made: MadeWith) -> list[str]:
     if found == (made.is_full, made.system_prompt is None):
         return []
     return [
-        "Its artifact is of an earlier run, which has kept other texts than are to be kept now: name "
-        "another folder for one that has what is asked for."
+        "Its artifact is from an earlier run, which kept other texts than this one would: name "
+        "another folder to get one that keeps what you ask for."
     ]
 
 
@@ -80,7 +80,7 @@ class RowFolder:
         except OSError as exc:
             raise self._unwritable(there, reason(exc)) from exc
         if not is_folder:
-            raise self._unwritable(there, "it is a file, and a folder is wanted")
+            raise self._unwritable(there, "it is a file, not a folder")
         if not os.access(there, os.W_OK | os.X_OK):
             raise self._unwritable(there, "it is not writable for you")
         if there != self.root:

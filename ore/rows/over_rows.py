@@ -95,7 +95,7 @@ def _check_given(
     if signs_nothing:
         raise UsageError("There is nothing to sign: say where artifacts go with `folder=`.")
     if jobs is not None and not (isinstance(jobs, int) and jobs > 0):
-        raise UsageError(f"The number of jobs is {jobs!r}: give a whole number from 1 on.")
+        raise UsageError(f"The number of jobs is {jobs!r}: give a whole number, 1 or more.")
     if least is not None and not (isinstance(least, Real) and 0 <= least <= 1):
         raise UsageError(f"`least=` must be a number from 0 to 1, not {least!r}.")
     if most_failures is not None and not (isinstance(most_failures, int) and most_failures > 0):

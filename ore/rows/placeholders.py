@@ -77,7 +77,7 @@ class Template:
             raise UsageError(f"There is no value for {quoted(missing)}: give one for each.")
         if wrong := [name for name in self.names if not isinstance(values[name], str)]:
             raise UsageError(
-                f"`values=` takes texts, and what it gives for {quoted(wrong)} is none."
+                f"`values=` takes texts, and what it gives for {quoted(wrong)} is not text."
             )
         if self.length(values) > LONGEST_FILLED:
             raise UsageError(

@@ -31,8 +31,8 @@ COMPARED = ("model_id", DIGEST, "options", "messages", ANSWER)
 """Of what ``ore.artifact.compare`` compares, what a replay does."""
 
 _OTHER_TEXT = (
-    "The chat template made another text of the same messages than then, as one does that writes the "
-    "date into it: the model was not asked the same."
+    "The chat template made a different text of the same messages this time, as one that writes "
+    "the date does: the model was not asked the same."
 )
 
 WELL = ("same", "as expected")

@@ -68,7 +68,7 @@ def _pair(row: Row, there: Row | None, table: Table, key: str | None) -> Row:
     if key is not None and key in there.values and there.values[key] != row.values.get(key):
         found = brief(there.values[key][:40])
         return replace(
-            row, problem=f"line {there.line} of {table.shown} is of another row, '{found}'"
+            row, problem=f"line {there.line} of {table.shown} is for another row, '{found}'"
         )
     return replace(row, expected=there.values[EXPECTED])
 

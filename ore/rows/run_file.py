@@ -177,7 +177,7 @@ def _read_keys(keys: dict[Any, Any], file: RunFile) -> dict[str, Any]:
     unknown = [str(key) for key in keys if key not in KEYS]
     if unknown:
         near = nearest(unknown[0], KEYS)
-        hint = f" (is {near} meant?)" if near else ""
+        hint = f" (did you mean {near}?)" if near else ""
         raise UsageError(
             f"{file.shown} has keys that no run file has, {quoted(unknown)}{hint}: there are "
             f"{', '.join(KEYS)}."

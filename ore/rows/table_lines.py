@@ -64,7 +64,7 @@ class Lines(Iterable[Line]):
         return Line(number, text.removesuffix("\n").removesuffix("\r"))
 
 
-_TOO_LONG = f"it has more than {LONGEST_ROW >> 20} MiB, the most of a row"
+_TOO_LONG = f"it has more than {LONGEST_ROW >> 20} MiB, the most that a row can have"
 _NEVER_ENDS = (
     f"{_TOO_LONG}, and no end within {_MOST_PASSED_OVER >> 20} more: what follows was not read"
 )

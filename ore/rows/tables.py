@@ -159,7 +159,7 @@ class Table:
         header = next(records, None)
         if header is None:
             raise UsageError(
-                f"{self.shown} is empty: its first line is to name its columns, as in name,age."
+                f"{self.shown} is empty: its first line must name its columns, as in name,age."
             )
         if header.problem is not None:
             raise UsageError(f"{self.shown}, line {header.line}: {header.problem}.")
@@ -253,8 +253,8 @@ def _copied(source: io.BufferedIOBase | BinaryIO, shown: str, most: int) -> Bina
         while part := source.read(_PART):
             if (left := left - len(part)) < 0:
                 raise UsageError(
-                    f"{shown} has more than {most:,} bytes, the most that is read of what is no "
-                    f"file: write the table to a file, and name that. Nothing was sent."
+                    f"{shown} has more than {most:,} bytes, the most that is read from what is not "
+                    f"a file: write the table to a file, and name that. Nothing was sent."
                 )
             with _kept(shown):
                 copy.write(part)
@@ -282,13 +282,13 @@ def _checked_names(names: list[str], shown: str) -> list[str]:
     """Return the names of columns, or say which can't be one.
 
     Raises:
-        UsageError: One is empty, or stands there twice.
+        UsageError: One is empty, or is there twice.
     """
     empty = [number for number, name in enumerate(names, 1) if not name.strip()]
     if empty:
         raise UsageError(
-            f"{shown} has no name for column {', '.join(map(str, empty[:10]))}: its first line is to "
-            f"name every column."
+            f"{shown} has no name for column {', '.join(map(str, empty[:10]))}: its first line "
+            f"must name every column."
         )
     twice = [name for name, number in Counter(names).items() if number > 1]
     if twice:
@@ -305,7 +305,7 @@ def _texts_of(text: str) -> dict[str, str]:
     ) as exc:  # it counts lines from this one; the table's own number is said elsewhere
         raise ValueError(str(exc).replace(" at line 1, column", " at column")) from exc
     if not is_object(found):
-        raise ValueError("it is JSON, but no object: write one with a value for each column")
+        raise ValueError("it is JSON, but not an object: write one with a value for each column")
     # Numbers stay as they are written: 1.10 is no 1.1, and -0 no 0.
     written = json.loads(text.removeprefix("\ufeff"), parse_float=str, parse_int=str)
     return {

@@ -262,7 +262,7 @@ class FileSessionStore(SessionStore):
         messages = salvage_turns(data)
         if not messages:
             raise InvalidSessionError(
-                f"Nothing was salvaged of the session '{name}': there is no whole turn in "
+                f"Nothing was salvaged of the session '{name}': there is no complete turn in "
                 f"{self.root / name}.json, which is left as it is.",
                 name,
             )

@@ -121,7 +121,7 @@ class SessionFiles:
             rescue = "delete the session, or choose another name"
             if b'"assistant"' in data:
                 salvage = f"`FileSessionStore.salvage('{name}')`"
-                rescue = f"{salvage} copies its whole turns to a new session"
+                rescue = f"{salvage} copies its complete turns to a new session"
             raise InvalidSessionError(
                 f"The session '{name}' {failed}: {exc}. The file {self._path(name)} is left as it "
                 f"is; {rescue}.",

@@ -58,7 +58,7 @@ def read_files(
         if _ADDRESS.match(path) and not os.path.lexists(path):
             shown = re.sub("//.*@", "//…@", one_line(path))  # without a user and a password
             raise UsageError(
-                f"{shown} is an address, and the network is no part of a turn: fetch it first "
+                f"{shown} is an address, and the network has no part in a turn: fetch it first "
                 f"(curl ADDRESS > page.txt), then name that file."
             )
         if os.path.isdir(path):
@@ -74,7 +74,7 @@ def read_files(
                 path,
             )
     if seen.untold:
-        notice(f"What was left out of further folders is not said: {seen.untold:,}.")
+        notice(f"What was left out of further folders is not listed: {seen.untold:,}.")
     return found
 
 

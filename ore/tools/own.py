@@ -126,7 +126,7 @@ class CommandTool(Tool):
             data = run_bounded(argv, _environment(made.environment), seconds, MAX_FILE_BYTES)
             text = data.decode("utf-8")
         except UnicodeDecodeError:
-            return ToolResult(self.name, f"{self.name} wrote what is not UTF-8 text.", "error")
+            return ToolResult(self.name, f"{self.name} wrote text that is not UTF-8.", "error")
         except OreError as exc:
             return ToolResult(self.name, str(exc), "error")
         return ToolResult(self.name, text, "ok", metadata={"definition_sha256": digest})
@@ -193,7 +193,7 @@ def folder_tool(root: Path, name: str) -> CommandTool:
         raise UsageError(f"{path} has a mistake: {str(exc).rstrip('.')}.") from exc
     _digest(made)
     if made.name != name:
-        raise UsageError(f"{path} is in the folder of another name: call one as the other.")
+        raise UsageError(f"{path} is in a folder of another name: give both the same name.")
     return CommandTool(made)
 
 
@@ -233,7 +233,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
 def _definition(values: Mapping[str, Any], folder: Path, data: bytes) -> Definition:
     for key, value in values.items():
         if key not in KEYS:
-            raise ValueError(f"{one_line(key[:60])!r} is no key of it: it has {', '.join(KEYS)}")
+            raise ValueError(f"{one_line(key[:60])!r} is not a key here: use {', '.join(KEYS)}")
         kinds = {"name": "a text", "description": "a text", "seconds": "a number"}
         is_odd = isinstance(value, bool) or not isinstance(value, KEYS[key])
         if is_odd or isinstance(value, list) and not all(isinstance(x, str) for x in value):

@@ -83,7 +83,7 @@ def _of_end(code: int, said: bytes, program: str, environ: Mapping[str, str]) ->
 def _of_start(exc: Exception, program: str, environ: Mapping[str, str]) -> str:
     """Return why a program can't be started."""
     if isinstance(exc, OSError) and exc.errno == errno.ENOEXEC:
-        return "it is no program of this system, and no script that begins as #!/bin/sh does"
+        return "it is neither a program of this system nor a script that begins like #!/bin/sh"
     if os.path.isfile(program) and not os.access(program, os.X_OK):
         with suppress(OSError):  # it is gone
             if os.statvfs(program).f_flag & getattr(os, "ST_NOEXEC", 0):  # macOS does not tell
@@ -135,7 +135,7 @@ def _read(
                 poll.unregister(number)
                 del left[number]
         if len(out) > most:
-            raise ToolError(f"{name} wrote more than {most:,} bytes: let it write less.", name)
+            raise ToolError(f"{name} wrote more than {most:,} bytes: make it write less.", name)
         del said[:-_MOST_SAID]
     try:
         child.wait(max(until - time.monotonic(), 0.1))
@@ -146,8 +146,8 @@ def _read(
 
 def _left_behind(name: str) -> ToolError:
     return ToolError(
-        f"{name} ended, but a process that it left behind still has its output open: let that one write "
-        f"elsewhere, as in COMMAND >/dev/null 2>&1 &.",
+        f"{name} ended, but a process that it left behind still has its output open: let that "
+        f"process write elsewhere, as in COMMAND >/dev/null 2>&1 &.",
         name,
     )
 

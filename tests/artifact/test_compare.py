@@ -108,8 +108,8 @@ def test_what_only_one_side_knows_is_reported_and_not_compared(ore, folder):
     names = "backend, server_version, model_digest, options, persona, grants, effective, messages, joined"
     assert (result.code, result.err) == (
         0,
-        f"Not compared, for it is not known of both: {names}.\n"
-        "Nothing differs of what was compared.\n",
+        f"Not compared, because it is not known for both: {names}.\n"
+        "Nothing that was compared differs.\n",
     )
     as_json = ore("--diff", "old.json", "a.json", "--json")
     assert as_json.json["not_known"] == names.split(", ") and as_json.json["same"] is None
@@ -333,7 +333,7 @@ def test_of_two_runs_that_say_nothing_of_it_nothing_is_missed(ore, folder):
         rewrite(folder / name, lambda d: d["provenance"].pop("effective"))
     assert "effective" not in ore("--diff", "a.json", "b.json").err
     rewrite(folder / "b.json", lambda d: d["provenance"].update({"effective": {}}))
-    assert "not known of both: " in ore("--diff", "a.json", "b.json").err
+    assert "not known for both: " in ore("--diff", "a.json", "b.json").err
 
 
 def test_a_file_s_name_puts_no_line_of_its_own_into_a_diff():

@@ -219,7 +219,7 @@ def test_a_reading_process_that_is_killed_ends_the_check(folder, monkeypatch):
     found = []
 
     def check():
-        with pytest.raises(ArtifactError, match="has ended before its time"):
+        with pytest.raises(ArtifactError, match="ended too early"):
             verify_many([f"{number}.json" for number in range(200)], lambda done: None)
         found.append(True)
 

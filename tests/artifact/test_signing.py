@@ -198,8 +198,8 @@ def test_a_pattern_that_is_nobody_s_name_is_shown_and_drives_no_terminal(file, k
     fingerprint = signed(file, keys / "ada")
     signers = Signers(allow(folder / "odd", ('"*\x1b[31m"', keys / "ada")))
     assert problem_of(signers, file) == (
-        f"its key {fingerprint} stands in {folder / 'odd'} for '*^[[31m', which is nobody's name; give "
-        f"it a line with one"
+        f"its key {fingerprint} is listed in {folder / 'odd'} for '*^[[31m', which is not a name; "
+        f"give it a line with one"
     )
 
 

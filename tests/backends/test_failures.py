@@ -97,7 +97,7 @@ AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
             IncompleteAnswerError,
             f"The server at {AT} ended the answer without saying that it was done, as some do when a "
             f"model repeats itself, or when another request comes, so the answer was dropped: ask "
-            f"again, or fewer at once.",
+            f"again, or ask fewer at once.",
         ),
         (
             failures.unfinished_error(HOST, is_begun=False),
@@ -295,7 +295,7 @@ def test_what_helps_against_a_registry_s_certificate_is_said_by_its_reason():
 def test_a_connection_that_is_closed_in_a_handshake_is_said_in_words():
     told = "[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred in violation of protocol (_ssl.c:1006)"
     said = str(failures.unreachable_error(Host("https://box:1"), told, failures.OPENAI))
-    assert "it closed the connection before it had said who it is" in said and "_ssl" not in said
+    assert "it closed the connection before it said who it is" in said and "_ssl" not in said
 
 
 def test_a_proxy_is_named_by_the_variable_that_counts(monkeypatch):
@@ -461,7 +461,7 @@ def test_a_port_that_is_none_is_no_fault_of_the_look_for_a_proxy(place, monkeypa
 def test_a_registry_s_redirect_that_can_not_be_read_leads_nowhere():
     away = b"HTTP/1.1 302 Found\r\nLocation: http:////b[\r\nContent-Length: 0\r\n\r\n"
     with one_answer(away) as (server, _):
-        assert "sends on to where ORE does not go (it is no address" in said_of(
+        assert "redirects to where ORE does not go (it is no address" in said_of(
             of_registry, server.url
         )
 

@@ -217,7 +217,7 @@ def test_a_file_wins_over_the_short_form(tmp_path, monkeypatch):
             "name, age: integer",
             "'age: integer' has its type after a colon, where a description goes: write 'age int'",
         ),
-        ("name, name int", "the field 'name' stands there twice"),
+        ("name, name int", "the field 'name' is there twice"),
         ("person", "one name may be anything"),
         (",", "one name may be anything"),
         ("Invent a person, please", "'Invent a person' is not NAME"),
@@ -237,7 +237,7 @@ def test_a_file_that_is_not_there_is_called_one(ore, path):
 
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
-NOT_IN_IT = "which is not a schema in it; none is fetched"
+NOT_IN_IT = "which is not a schema within it; ORE fetches none"
 UNUSABLE = [
     ({"$ref": "https://example.com/x"}, f"it refers to https://example.com/x, {NOT_IN_IT}"),
     ({"properties": {"a": {"$ref": "#/$defs/b"}}}, f"it refers to #/$defs/b, {NOT_IN_IT}"),
@@ -284,7 +284,7 @@ def test_a_reference_that_leads_to_a_schema_is_followed(schema):
 
 def test_a_reference_is_never_fetched():
     with FakeOllama() as fake:
-        with pytest.raises(UsageError, match="none is fetched"):
+        with pytest.raises(UsageError, match="ORE fetches none"):
             read_schema(json.dumps({"$ref": f"{fake.url}/api/tags"}))
         assert fake.requests == []
 

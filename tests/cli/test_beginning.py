@@ -148,11 +148,11 @@ def test_a_session_without_what_it_was_begun_with_goes_on_without_a_word(ore, be
 @pytest.mark.parametrize(
     "change, said",
     [
-        ({"id": "other"}, "is of another one: move trip.meta.json in"),
+        ({"id": "other"}, "belongs to another session: move trip.meta.json in"),
         ({"options": ["temperature=hot"]}, "temperature"),
         ({"options": ["--tool=x"]}, "can't be used"),
         ({"persona": "gone"}, "There is no persona 'gone'"),
-        ({"persona": "gone"}, "--persona, --system and --no-system take another"),
+        ({"persona": "gone"}, "--persona, --system and --no-system choose another"),
         (
             {"model": "weights.gguf"},
             "begun with the model in the file weights.gguf: name it yourself",

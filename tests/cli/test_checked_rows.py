@@ -128,7 +128,7 @@ WRONG = [
     ("expected\nParis\n", "fewer rows than are asked: it has no row 2"),
     ("expected\na\nb\nc\nd\n", "more rows than are asked"),
     ("x\na\nb\nc\n", "no column 'expected'"),
-    ("id,expected\na,Paris\nz,Rome\nc,Tokyo\n", "line 3 of e.csv is of another row, 'z'"),
+    ("id,expected\na,Paris\nz,Rome\nc,Tokyo\n", "line 3 of e.csv is for another row, 'z'"),
 ]
 
 
@@ -159,4 +159,4 @@ def test_what_needs_rows(rows):
 def test_what_is_expected_is_not_read_from_stdin(rows, server):
     result = rows("--expect", "-", "--rows-format", "csv")
     assert (result.code, server.chats) == (2, [])
-    assert "--expect reads no stdin: write its table to a file, and name that." in result.err
+    assert "--expect can't read stdin: write its table to a file, and name that." in result.err

@@ -126,12 +126,14 @@ def test_a_plan_of_a_choice_can_be_run(choosing, folder, ore):
 def test_a_choice_that_nothing_is_chosen_for_sends_nothing(run):
     result = run("{choice: 'yes'}")
     assert (result.code, result.calls) == (2, [])
-    assert "nothing is to be chosen: add the key choose.\n" in result.err
+    assert "there is nothing to choose from: add the key choose.\n" in result.err
     result = run("{choice: 'yes'}\nschema: city")
-    assert "nothing is to be chosen: write choose instead of the key schema.\n" in result.err
+    assert (
+        "there is nothing to choose from: write choose instead of the key schema.\n" in result.err
+    )
     result = run("{choice: 'yes'}\nchoose: ['yes', 'no']", "--schema", "a int, b int")
     assert (result.code, result.calls) == (2, [])
-    assert "nothing is to be chosen: leave --schema out." in result.err
+    assert "there is nothing to choose from: leave --schema out." in result.err
 
 
 def test_a_failed_turn_is_no_verdict(run):
@@ -211,7 +213,7 @@ def test_a_report_that_can_not_be_written_asks_nothing(ore, run, folder):
     run("{contains: Par}", "--artifact-out", "a.json")
     (folder / "mine.xml").write_text("<a/>")
     result = ore("--replay", "a.json", "--junit", "mine.xml")
-    assert (result.code, result.calls) == (1, []) and "no such report of ORE's" in result.err
+    assert (result.code, result.calls) == (1, []) and "not such a report of ORE's" in result.err
     assert (folder / "mine.xml").read_text() == "<a/>"
     result = ore("hi", "--junit", "out.xml")
     assert (result.code, result.calls) == (

@@ -226,7 +226,7 @@ def test_a_session_has_the_word(choose):
 
 BAD = [
     (["--choose", "yes"], "there is one only"),
-    (["--choose", "yes, yes"], "stands there twice"),
+    (["--choose", "yes, yes"], "is there twice"),
     (["--choose", ","], "is empty"),
     (["--choose", " "], "--choose needs a value"),
     (["--min-confidence", "0.5"], "--min-confidence needs --choose"),

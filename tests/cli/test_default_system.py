@@ -135,7 +135,7 @@ def test_an_artifact_names_the_persona_and_another_one_is_not_said_to_be_repeate
     assert json.loads(run.read_text())["provenance"]["persona"] == "critic"
     monkeypatch.setenv("ORE_SYSTEM", "none")
     again = ore("--artifact-in", str(run))
-    assert "Not repeated of that run: persona critic." in again.err and sent(again) == []
+    assert "Not repeated from that run: persona critic." in again.err and sent(again) == []
 
 
 @pytest.mark.parametrize(

@@ -87,14 +87,14 @@ def test_every_model_is_compared_with_its_hash(own, ollama):
     blob.write_bytes(TINY[:-1] + b"!")
     os.utime(blob, ns=(status.st_atime_ns, status.st_mtime_ns))
     result = verb("--verify-models", "--json")
-    assert result.code == 3 and "1 of 4 models is not as it must be: theirs" in result.err
+    assert result.code == 3 and "1 of 4 models is not as it should be: theirs" in result.err
     assert [row["name"] for row in json.loads(result.out) if row["problem"]] == ["theirs"]
 
 
 def test_where_there_is_no_file_it_is_said_where_one_was_looked_for(own):
     result = verb("--verify-models")
     assert (result.code, result.out) == (0, "")
-    assert f"No file of a model was found in {own}" in result.err
+    assert f"No model file was found in {own}" in result.err
     assert "what a server keeps elsewhere is not read" in result.err
 
 

@@ -251,7 +251,7 @@ def test_of_very_many_folders_no_line_each_is_written(ore, tmp_path, monkeypatch
     result = ore("--run", "run.md")
     assert (result.code, len(result.calls[0])) == (0, 152)
     assert result.err.count("1 file is read") == 100
-    more = "What was left out of further folders is not said: 50.\n"
+    more = "What was left out of further folders is not listed: 50.\n"
     assert result.err.endswith(more) is hidden  # of those that are read whole nothing is to be said
 
 

@@ -182,7 +182,9 @@ def test_a_log_beside_what_reads_artifacts_is_where_the_last_one_is(verb):
     [("--out", "--report"), ("--junit", "--replay"), ("--junit", "--rows"), ("--runs", "--system")],
 )
 def test_no_file_is_called_as_stdout_is_elsewhere(flag, beside):
-    with pytest.raises(UsageError, match=rf"^{flag} can't be stdout: name a path \(\./- is one of"):
+    with pytest.raises(
+        UsageError, match=rf"^{flag} can't be stdout: name a path \(\./- is a file of"
+    ):
         parse(beside, "a.json", flag, "-")
     parse(beside, "a.json", flag, "./-")
 

@@ -170,7 +170,7 @@ def test_a_model_that_becomes_another_one_in_a_pinned_turn_is_told(ask, server, 
         server.ollama.copies[MODEL] = "second:latest"
         return "Paris."
 
-    said = "llama3.2 became another model than the pinned one in this turn"
+    said = "llama3.2 became another model than the pinned one during this turn"
     turn = ("hi", "-m", f"llama3.2@sha256:{DIGEST}", "--artifact-out", str(tmp_path / "run.json"))
     assert said not in ask(*turn).err
     server.ollama.reply = swapped
@@ -185,7 +185,7 @@ def test_a_model_that_becomes_another_one_in_a_run_over_rows_is_told(ask, server
     table = tmp_path / "table.csv"
     table.write_text("n\n1\n2\n")
     rows = ("--rows", str(table), "{{n}}", "--artifact-out", str(tmp_path / "out"))
-    said = "llama3.2 became another model in this run"
+    said = "llama3.2 became another model during this run"
     assert said not in ask(*rows, "-m", "llama3.2").err
     assert said not in ask(*rows, "-m", "llama3.2").err
     server.ollama.reply = swapped

@@ -49,7 +49,7 @@ def test_stdin_that_is_not_utf8_names_the_byte():
 
 
 def test_a_pdf_on_stdin_is_told_what_makes_text_of_it():
-    with pytest.raises(UsageError, match="stdin is a PDF: make a text of it first"):
+    with pytest.raises(UsageError, match="stdin is a PDF: turn it into text first"):
         read_prompt(Options("why?"), io.BytesIO(b"%PDF-1.4\n\xe2\xe3"), ignore)
 
 

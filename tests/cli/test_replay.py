@@ -533,7 +533,7 @@ def test_a_persona_that_is_not_here_is_taken_from_the_artifact(ore, folder, pers
     assert rows(result.out)["a.json"] == ["same", "messages rebuilt"]
     assert rows(result.out)["b.json"][0] == "not run"
     assert "without --artifact-hashes-only" in rows(result.out)["b.json"][1]
-    assert "The persona poet is not here: its text is that of the artifact." in result.err
+    assert "The persona poet is not here: the text in the artifact is used." in result.err
 
 
 def test_a_folder_has_a_bar_or_a_line_a_minute_and_no_line_for_each_run(ore, folder):

@@ -181,18 +181,18 @@ def test_what_is_not_repeated_of_a_run_is_said(ore, folder, writing):
     record(folder / "run.json", "hi", *flags)
     result = ore("--artifact-in", "run.json")
     assert result.err.splitlines()[1:] == [
-        "Not repeated of that run: tool echo, skill writing, file notes.txt, its system prompt."
+        "Not repeated from that run: tool echo, skill writing, file notes.txt, its system prompt."
     ]
     assert "system prompt" not in ore("--artifact-in", "run.json", "--system", "Rhyme.").err
     record(folder / "talk.json", "hi", "--session", "talk")
     record(folder / "talk.json", "ho", "--session", "talk")
-    assert "Not repeated of that run: its conversation." in ore("--artifact-in", "talk.json").err
+    assert "Not repeated from that run: its conversation." in ore("--artifact-in", "talk.json").err
     record(folder / "hot.json", "hi", "-o", "temperature=1", "-o", "seed=7")
     for flags, left in (
         ([], "option temperature, option seed"),
         (["-o", "seed=7"], "option temperature"),
     ):
-        line = f"Not repeated of that run: {left}.\n"
+        line = f"Not repeated from that run: {left}.\n"
         assert ore("--artifact-in", "hot.json", *flags).err.endswith(line)
     record(folder / "plain.json", "hi")
     assert "Not repeated" not in ore("--artifact-in", "plain.json").err
@@ -223,7 +223,7 @@ def test_a_system_prompt_that_is_the_usual_one_is_repeated(
     record(folder / "run.json", "hi", *flags)
     monkeypatch.setenv("ORE_SYSTEM", usual.format(folder))
     said = ore("--artifact-in", "run.json").err.splitlines()[1:]
-    assert said == ([f"Not repeated of that run: {left}."] if left else [])
+    assert said == ([f"Not repeated from that run: {left}."] if left else [])
     assert "Not repeated" not in ore("--artifact-in", "run.json", "--system", "Be brief.").err
 
 
@@ -233,7 +233,7 @@ def test_images_that_are_given_again_are_repeated(ore, folder):
     both = {"images": [sha256(PNG + b"a"), sha256(PNG + b"b")]}
     record(folder / "run.json", "hi", "--image", "a.png", "--image", "b.png", metadata=both)
     again = ["--artifact-in", "run.json", "--image", "b.png"]
-    assert "Not repeated of that run: its images." in ore(*again).err
+    assert "Not repeated from that run: its images." in ore(*again).err
     assert "Not repeated" not in ore(*again, "--image", "a.png").err
 
 

@@ -159,7 +159,7 @@ def test_a_worker_whose_model_becomes_another_one_in_a_run_is_told(tmp_path):
             other.ollama.copies["llama3.2:latest"] = "mistral:latest"
             return "Paris."
 
-        said = b"llama3.2 became another model in this run"
+        said = b"llama3.2 became another model during this run"
         with cluster(tmp_path, fake.url, other.url) as (address, _):
             wait_for_workers(address, 2)
             out, err = rows(tmp_path, address).communicate(timeout=120)
@@ -247,7 +247,7 @@ def test_a_worker_that_does_not_say_what_it_is_in_time_is_to_be_looked_at(tmp_pa
         wait_for_workers(address, 1)
         workers[0].send_signal(signal.SIGSTOP)
         out, err = rows(tmp_path, address, "--deadline", "6").communicate(timeout=120)
-    assert out == b"" and "s): look what else they are at." in err.decode()
+    assert out == b"" and "s): check what else they are doing." in err.decode()
 
 
 def test_without_a_deadline_it_is_said_who_is_waited_for(tmp_path, monkeypatch):
@@ -600,4 +600,4 @@ def test_what_is_wrong_with_dasks_configuration_is_said(tmp_path, monkeypatch, t
     monkeypatch.setenv("DASK_CONFIG", str(tmp_path))
     _, err = rows(tmp_path, "tcp://127.0.0.1:9").communicate(timeout=60)
     said = err.decode()
-    assert f"can't be loaded ({why}" in said and "): correct Dask's configuration where" in said
+    assert f"can't be loaded ({why}" in said and "): correct Dask's configuration if" in said

@@ -159,7 +159,7 @@ def test_no_table_is_asked_that_the_answers_are_written_to(server, folder, flags
         args = ("--rows", "table.csv", "{{n}}", "--host", server.url, *flags)
         ended = end(start(*args, cwd=folder, stdin=subprocess.DEVNULL, stdout=out))
     assert (ended.code, server.chats) == (2, []), ended.err
-    assert "send the answers to another file" in ended.err and table.read_bytes() == before
+    assert "itself: send them to another file" in ended.err and table.read_bytes() == before
 
 
 def test_a_table_that_is_changed_in_the_run_ends_it_and_loses_no_answer(folder):

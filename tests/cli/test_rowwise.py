@@ -181,7 +181,8 @@ def test_a_row_of_twenty_megabytes_is_named_with_its_line(rows, server, folder):
     result = rows("--artifact-out", "out")
     assert (result.code, result.out) == (2, "") and "1 row that can't be asked" in result.err
     assert result.err.endswith(
-        "Correct this line, or leave it out:\n  line 2: it has more than 16 MiB, the most of a row\n"
+        "Correct this line, or leave it out:\n  line 2: it has more than 16 MiB, the most that a "
+        "row can have\n"
     )
     assert server.requests == [] and not Path("out").exists()
 
@@ -333,7 +334,7 @@ def test_it_is_said_where_an_artifact_that_is_there_has_kept_other_texts(rows, s
         for flags, are_other in [(first, False), (first, False), (then, True)]:
             result = rows(*usual, *flags)
             assert result.code == 0
-            said = result.err.count("an earlier run, which has kept other texts")
+            said = result.err.count("an earlier run, which kept other texts")
             assert said == (3 if are_other else 0)
     assert len(server.chats) == 6
 
@@ -394,7 +395,7 @@ def test_a_folder_that_leads_nowhere_is_refused_before_the_first_call(rows, serv
 def test_a_file_where_the_folder_should_be_is_refused_before_the_first_call(rows, server, folder):
     (folder / "out").write_text("mine")
     result = rows("--artifact-out", "out")
-    assert result.code == 1 and "it is a file, and a folder is wanted" in result.err
+    assert result.code == 1 and "it is a file, not a folder" in result.err
     assert server.chats == [] and (folder / "out").read_text() == "mine"
     (folder / "dir").mkdir()
     (folder / "dir/00000001-00001000").write_text("mine")
@@ -430,7 +431,7 @@ def test_an_artifact_that_was_cut_off_goes_on_once_it_is_moved_away_as_is_said(
     rows("--artifact-out", "out")
     one = artifacts()[0]
     one.write_bytes(one.read_bytes()[:-100])
-    assert "or no whole one; move it away" in rows("--artifact-out", "out").err
+    assert "is not a whole artifact; move it away" in rows("--artifact-out", "out").err
     one.rename(folder / "cut.json")
     again = rows("--artifact-out", "out")
     assert again.code == 0 and one.exists() and "2 already there" in again.err

@@ -201,7 +201,7 @@ def test_each_row_is_signed_and_one_that_was_there_is_not(ore, keys):
     for path in (keys / "out").rglob("*2-*.sig"):
         path.unlink()
     result = ore(*rows, "--sign", "ada")
-    assert "1 row had an answer already, and no signature: what this run has not" in result.err
+    assert "1 row had an answer already, but no signature: this run signs only" in result.err
     assert ore("--verify", "out", *LAB).code == 3
     result = ore("--verify", "out", "--sign", "ada")
     assert (result.code, result.err) == (0, "2 artifacts: 2 hold; 2 signed now.\n")

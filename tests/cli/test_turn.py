@@ -278,7 +278,7 @@ def test_that_a_conversation_is_sent_whole_is_said_where_it_does_not_fit(ore, ki
     assert (alone.code, alone.err) == (code, "ore: The prompt does not fit.\n")
     result = ore("-c", stdin="one\ntwo\n", replies=["1", too_long])
     assert result.code == 1 and result.err == (
-        "The prompt is the whole conversation, of 2 messages so far: another one begins with none.\n"
+        "The prompt is the whole conversation, 2 messages so far: a new one begins with none.\n"
         "ore: The prompt does not fit.\n"
     )
 
@@ -424,7 +424,7 @@ def test_an_answer_that_goes_round_in_circles_is_reported_once(ore, flags, answe
         result = ore("hi", *flags, replies=[pieces])
         assert (result.code, result.out) == (0, answer + "\n")
         assert result.err.count("one of its lines came for the tenth time") == is_said
-        assert ("-o num_predict=N bounds an answer" in result.err) == is_said
+        assert ("-o num_predict=N limits an answer" in result.err) == is_said
     assert ore("hi", *flags, "-q", replies=[answer]).err == ""
 
 
@@ -435,7 +435,7 @@ def test_circles_are_told_between_two_lines_while_the_answer_streams(ore):
     assert main(["hi", "-s"], console, lambda *_: backend) == 0
     shown = both.getvalue()
     assert shown.startswith(ROUND * 10 + "The answer may go round in circles")
-    assert shown.endswith("bounds an answer.\nRound.\n")
+    assert shown.endswith("limits an answer.\nRound.\n")
 
 
 @pytest.mark.slow
@@ -789,19 +789,19 @@ def test_verbose_does_not_repeat_what_is_shown_apart(ore):
     [
         (
             ["list"],
-            "'list' is asked as a prompt. If it was meant as a command, write ore --list-models.",
+            "'list' was taken as a prompt. If it was meant as a command, write ore --list-models.",
         ),
         (
             ["help", "--host", "a"],
-            "'help' is asked as a prompt. If it was meant as a command, write ore --help.",
+            "'help' was taken as a prompt. If it was meant as a command, write ore --help.",
         ),
         (
             ["serve"],
-            "'serve' is asked as a prompt. If it was meant as a command, write ollama serve.",
+            "'serve' was taken as a prompt. If it was meant as a command, write ollama serve.",
         ),
         (
             [__file__],
-            "The name of a file is asked as a prompt. To have it read, write -f before it",
+            "The prompt is the name of a file. To have the file read, write -f before it",
         ),
         (["\u2014help"], "The prompt begins with a long dash; a flag begins with - or --."),
         (["list", "--system", "Translate this word."], None),

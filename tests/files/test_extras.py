@@ -283,7 +283,7 @@ runpy.run_path({str(MAIN)!r}, run_name="__main__")
         capture_output=True,
         text=True,
     )
-    said = f"{made} can't be loaded, for its disk is mounted as one from which nothing may run (noexec)"
+    said = f"{made} can't be loaded, because its disk is mounted so that nothing may run from it (noexec)"
     expected = f"ore: {said}: install ORE's packages on another.\n"
     assert (done.returncode, done.stderr) == (1, expected)
 

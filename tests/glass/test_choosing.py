@@ -116,7 +116,7 @@ def test_words_are_trimmed_and_kept_in_order(text, words):
         ("yes,", "the 2nd is empty"),
         (",", "the 1st is empty"),
         ("yes,,no", "the 2nd is empty"),
-        ("yes, no,yes ", "'yes' stands there twice"),
+        ("yes, no,yes ", "'yes' is there twice"),
         (",".join(map(str, range(1001))), "there are 1,001 of them; give at most 1,000"),
         ("yes,n\to", "the 2nd has characters that can't be printed"),
         ("a,b,\udc80", "the 3rd has characters that can't be printed"),

@@ -62,8 +62,8 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
         (
             {"context": {"status": "truncated", "prompt_tokens": 14}},
             {},
-            "The server counted 14 tokens, fewer than the prompt has, which did not fit the context "
-            "window, or of which the model's chat template leaves a part out: the model has not seen",
+            "The server counted 14 tokens, fewer than the prompt has. It did not fit the context "
+            "window, or the model's chat template leaves a part of it out: the model has not seen",
         ),
         (  # in the room of a window that the server rounds up
             {"context": {"status": "unknown", "window": 16, "prompt_tokens": 15}, "eval_count": 2},

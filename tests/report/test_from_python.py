@@ -117,6 +117,6 @@ def test_a_folder_that_can_not_be_looked_at_is_not_said_to_be_none(folder):
 @pytest.mark.parametrize("when", [1e300, -1e300, 1e17, 253402300800, -62135596801])
 def test_a_run_of_no_time_has_no_place_in_a_log(tmp_path, when):
     run = dataclasses.replace(made("One?"), timestamp=when)
-    with pytest.raises(ArtifactError, match="timestamp .* is no time of the years 1 to 9999"):
+    with pytest.raises(ArtifactError, match="timestamp .* is not in the years 1 to 9999"):
         ore.RunLog(tmp_path / "log").add(run)
     assert not (tmp_path / "log").exists()

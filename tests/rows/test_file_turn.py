@@ -212,7 +212,7 @@ def test_a_plan_of_somewhere_else_needs_a_reasoner(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="say what answers with `reasoner=`"):
         ore.run_file(path)
     assert ore.run_file(path, reasoner=reasoner).output.content == "Paris."
-    with pytest.raises(UsageError, match="a plan is a prompt with its values"):
+    with pytest.raises(UsageError, match="a plan has its values already"):
         ore.run_file(path, {"a": "b"}, reasoner=reasoner)
     document = json.loads(path.read_text())
     document["messages"][0]["content"] = "Ho"

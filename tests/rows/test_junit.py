@@ -127,7 +127,9 @@ def test_a_report_that_there_is_no_room_for_is_an_error_and_not_half_a_report(
     path, limits = tmp_path / "out.xml", resource.getrlimit(resource.RLIMIT_FSIZE)
     before = path.write_bytes(junit._BEGIN + b"/>") and path.read_bytes()
     try:
-        with pytest.raises(OutputError, match="can't be kept until it is whole: .* set TMPDIR to"):
+        with pytest.raises(
+            OutputError, match="can't be kept until it is complete: .* set TMPDIR to"
+        ):
             with junit_report(str(path), "n") as report:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
                 try:

@@ -43,7 +43,7 @@ def test_the_table_itself_may_say_it(tmp_path):
 
 
 UNFIT = [
-    ("id,expected\na,Paris\nc,Rome\n", "id", "csv", "line 3 of e.csv is of another row, 'c'"),
+    ("id,expected\na,Paris\nc,Rome\n", "id", "csv", "line 3 of e.csv is for another row, 'c'"),
     ("id,expected\na,Paris\nb\n", None, "csv", "of e.csv, line 3: it has 1 cell"),
     ('{"expected": "x"}\n{"y": 1}\n', None, "jsonl", "e.jsonl has no 'expected' in line 2"),
 ]

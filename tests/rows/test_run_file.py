@@ -105,7 +105,7 @@ def test_no_system_prompt_is_an_empty_one_and_two_braces_are_written_as_in_the_p
 
 
 WRONG = {
-    "---\nmodel: a\nmodell: b\nfoo: c\n---\nx": r"'modell', 'foo' \(is model meant\?\): there are model, ",
+    "---\nmodel: a\nmodell: b\nfoo: c\n---\nx": r"'modell', 'foo' \(did you mean model\?\): there are model, ",
     "---\nsystem: a\npersona: b\n---\nx": "both system and persona",
     "---\nsystem: In {{city}}\n---\nx": r"'system' .* the places 'city': only the prompt",
     "---\nsystem: In {{\n---\nx": "'system' .* two braces",
@@ -124,7 +124,7 @@ WRONG = {
     "---\nchoose: [a]\n---\nx": "'choose' .* two words or more",
     "---\nchoose: '@'\n---\nx": "'choose' .* needs a text, not nothing",
     '---\nchoose: ["a\\nb", c]\n---\nx': "'choose' .* two words or more",
-    "---\nchoose: [a, a]\n---\nx": "'choose' .* can't be chosen from: 'a' stands there twice; take one out",
+    "---\nchoose: [a, a]\n---\nx": "'choose' .* can't be chosen from: 'a' is there twice; take one out",
     "---\nchoose: ['{{a}}', b]\n---\nx": "'choose' .* the places 'a'",
     "---\nthink: maybe\n---\nx": "'think' .* must be on, off.*, not 'maybe'",
     "---\nexpect: Paris\n---\nx": "'expect' .* contains: Paris",

@@ -81,7 +81,7 @@ def test_the_columns_of_json_lines_are_those_of_all_rows():
         (b'a\n"open\nmore\n', "csv", 2, "a quote is opened in it and never closed"),
         (b'a\n"x"y\n', "csv", 2, "text follows a quote that was closed"),
         (b"a\nx\ry\n", "csv", 2, "a carriage return outside of quotes"),
-        (b"[1]\n", "jsonl", 1, "JSON, but no object"),
+        (b"[1]\n", "jsonl", 1, "JSON, but not an object"),
         (b'{"a":1,"a":2}\n', "jsonl", 1, "the key 'a' twice"),
         (
             b"{a}\n",
@@ -106,7 +106,7 @@ def test_the_rows_after_a_bad_one_are_read():
 @pytest.mark.parametrize(
     "data, said",
     [
-        (b"", "is empty: its first line is to name its columns"),
+        (b"", "is empty: its first line must name its columns"),
         (b"a,\n1,2\n", "no name for column 2"),
         (b",a\n1,2\n", "no name for column 1"),
         (b"a,a,b\n", "more than one column 'a'"),
@@ -135,7 +135,10 @@ def test_a_line_that_never_ends_is_given_up(tmp_path):
 def test_a_row_is_bounded_and_so_is_what_is_in_memory():
     large = b"x" * (20 << 20)
     rows, _ = read(b"a,b\n1," + large + b"\n2,3\n")
-    assert [row.problem for row in rows] == ["it has more than 16 MiB, the most of a row", None]
+    assert [row.problem for row in rows] == [
+        "it has more than 16 MiB, the most that a row can have",
+        None,
+    ]
     rows, _ = read(b'a,b\n1,"' + (b"x" * 999 + b"\n") * 20_000 + b'"\n')
     (row,) = rows
     assert "16 MiB" in row.problem and "what follows was not read" in row.problem

@@ -297,7 +297,7 @@ def test_where_no_turn_is_whole_nothing_is_salvaged(store, data):
         store.salvage("talk")
     assert caught.value.name == "talk"
     assert str(caught.value) == (
-        "Nothing was salvaged of the session 'talk': there is no whole turn in "
+        "Nothing was salvaged of the session 'talk': there is no complete turn in "
         f"{store.root}/talk.json, which is left as it is."
     )
     assert os.listdir(store.root) == ["talk.json"]

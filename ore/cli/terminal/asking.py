@@ -128,8 +128,9 @@ class Asking(Streams):
             self.end_line()
         if self.stdin_is_terminal and len(line) == _TERMINAL_LINE:
             raise UsageError(
-                f"The line has {_TERMINAL_LINE - 1:,} bytes, the most that a terminal passes on: more of "
-                f"it would be gone, so nothing was sent. Put a long text into a file, for -f PATH."
+                f"The line has {_TERMINAL_LINE - 1:,} bytes, the most that a terminal passes on: "
+                f"any more would be lost, so nothing was sent. Put a long text into a file, for -f "
+                f"PATH."
             )
         return line
 

@@ -428,7 +428,9 @@ def test_a_replay_says_that_the_template_made_another_text_than_then(tmp_path):
         other = replace(run.output, content="Paris.", metadata=known)
         alike = warnings_beside(replace(run, output=other), apart.artifact, reasoner.settings)
     assert apart.state == "different" and not alike
-    assert [note for note in apart.notes if note.startswith("The chat template made another text")]
+    assert [
+        note for note in apart.notes if note.startswith("The chat template made a different text")
+    ]
 
 
 @pytest.mark.slow

@@ -478,7 +478,7 @@ def test_a_part_of_another_model_is_said_to_be_one_that_does_not_fit(tmp_path):
         (ITSELF, "crashed over it, or over the chat template that is to take the place of its own"),
         pytest.param(
             LOOP,
-            "to an end with it. The chat template may go round in circles: correct it, or leave",
+            "with it. The chat template may go round in circles: correct it, or leave",
             marks=pytest.mark.slow,
         ),
         (

@@ -200,7 +200,7 @@ def test_a_file_that_only_ollama_mends_is_refused_with_where_the_same_is(
         if not is_refused:
             assert local_models.find(named).path == path
             continue
-        with pytest.raises(CapabilityError, match="Ollama mends.*hf.co/USER/.*-GGUF"):
+        with pytest.raises(CapabilityError, match="Ollama repairs.*hf.co/USER/.*-GGUF"):
             local_models.find(named)
     if is_refused:
         known = json.loads((folder / ".digests.json").read_text())

@@ -298,7 +298,7 @@ WRONG = "is not what sha256:.* names, so it was removed"
         ({"manifests": status(401)}, CapabilityError, "ORE logs in nowhere"),
         ({"manifests": status(403)}, CapabilityError, "ORE logs in nowhere"),
         ({"manifests": status(500)}, BackendError, r"fails \(HTTP 500\): wait a while"),
-        ({"manifests": status(429)}, BackendError, "asks to be asked less often: wait a while"),
+        ({"manifests": status(429)}, BackendError, "asks for fewer requests: wait a while"),
         (
             {"manifests": status(429, Retry_After="99999")},
             BackendError,
@@ -306,7 +306,11 @@ WRONG = "is not what sha256:.* names, so it was removed"
         ),
         ({"manifests": status(418)}, BackendError, "not answer as a registry does .HTTP 418"),
         ({"manifests": cut(0.5)}, IncompleteAnswerError, "breaks off again and again"),
-        ({"manifests": short}, BackendError, "the manifest of .* is none: it is not JSON"),
+        (
+            {"manifests": short},
+            BackendError,
+            "what it sent is not a manifest of .*: it is not JSON",
+        ),
         ({"blobs": status(404)}, BackendError, "it lacks sha256:"),
         ({"blobs": status(403)}, CapabilityError, "ORE logs in nowhere"),
     ],
@@ -373,7 +377,9 @@ def test_a_layer_of_another_size_than_its_manifest_says_is_an_error(root, regist
 
 
 def test_weights_that_are_no_gguf_file_are_refused_and_leave_nothing(root, registry):
-    with pytest.raises(CapabilityError, match="no GGUF file; name another build of it") as caught:
+    with pytest.raises(
+        CapabilityError, match="not a GGUF file; name another build of it"
+    ) as caught:
         pull(registry.add("team/other:q4", b"PK" + WEIGHTS, license=None), nothing)
     assert "was not fetched" in str(caught.value)
     assert listed(root) == []
@@ -401,7 +407,7 @@ def test_weights_that_the_disk_does_not_give_back_are_kept_and_not_called_someth
 def test_weights_that_came_before_as_something_else_are_looked_at_all_the_same(root, registry):
     text = "No GGUF file."
     pull(registry.add("team/tiny:q4", WEIGHTS, license=text), nothing)
-    with pytest.raises(CapabilityError, match="no GGUF file; name another build of it"):
+    with pytest.raises(CapabilityError, match="not a GGUF file; name another build of it"):
         pull(registry.add("team/other:q4", text.encode(), license=None), nothing)
     assert listed(root) == [f"{registry.host}/team/tiny:q4"]
     check_whole(root, f"{registry.host}/team/tiny:q4")
@@ -661,7 +667,7 @@ def test_where_no_file_may_be_so_large_it_is_not_room_that_lacks(root, registry)
     name, before = registry.add("team/tiny:q4", WEIGHTS), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (PART, before[1]))
     try:
-        with pytest.raises(FileAccessError, match="may hold no file so large: raise the limit"):
+        with pytest.raises(FileAccessError, match="can't hold a file that large: raise the limit"):
             pull(name, nothing)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -785,7 +791,7 @@ def test_what_the_engine_would_read_wrongly_is_refused_by_its_head(root, registr
     weights = tiny_model(general__architecture="gptoss") + WEIGHTS
     name = registry.add("team/tiny:q4", weights, license=None, config={})
     registry.always["blobs"] = held
-    with pytest.raises(CapabilityError, match="mends while it loads it.*hf.co/"):
+    with pytest.raises(CapabilityError, match="repairs while it loads it.*hf.co/"):
         pull(name, nothing)
     assert time.monotonic() - begun < 20
     goes_on.set()
@@ -861,7 +867,7 @@ def test_a_model_of_one_s_own_that_is_older_than_ollama_s_is_updated(root, regis
     [
         ((tiny_model(),), {"adapter": b"x"}, "it has an adapter"),
         ((), {"tensor": b"x"}, "single tensors"),
-        ((tiny_model(general__architecture="gptoss"),), {}, "Ollama mends while it loads it"),
+        ((tiny_model(general__architecture="gptoss"),), {}, "Ollama repairs while it loads it"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

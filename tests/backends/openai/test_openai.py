@@ -436,7 +436,7 @@ def test_a_model_that_the_server_lists_is_not_said_to_be_missing(status, text):
         with pytest.raises(BackendError) as caught:
             reasoner(fake).reason(ASKED)
     assert "There is no model" not in str(caught.value)
-    assert f"lists 'small', and does not let it answer: {text[:20]}" in str(caught.value)
+    assert f"lists 'small', but does not let it answer: {text[:20]}" in str(caught.value)
 
 
 @pytest.mark.parametrize(

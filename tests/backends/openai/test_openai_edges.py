@@ -247,7 +247,9 @@ def test_an_answer_that_never_began_is_not_a_model_that_repeats_itself():
 def test_an_answer_that_a_server_ends_for_another_request_has_the_right_address():
     with FakeOpenAI() as fake:  # llama-cpp-python's server, by default
         fake.play = [event(delta={"role": "assistant"}), DONE]
-        with pytest.raises(BackendError, match="another request comes.*: ask again, or fewer at"):
+        with pytest.raises(
+            BackendError, match="another request comes.*: ask again, or ask fewer at"
+        ):
             reasoner(fake).reason(ASKED)
 
 
