@@ -154,13 +154,14 @@ def test_the_artifact_has_words_and_probabilities_and_holds(choose, tmp_path):
 def test_no_sampling_is_said_to_be_in_force_where_words_are_scored(choose, backend, tmp_path):
     path = str(tmp_path / "run.json")
     sampling = {"repeat_penalty": 1.1, "num_predict": 1024, "cache_prompt": False, "num_ctx": 4096}
-    backend.in_force = lambda *_: {"ore": sampling, "server": {"top_k": 40}}
+    model = {"temperature": 0.6, "stop": ["."], "num_batch": 64}
+    backend.in_force = lambda *_: {"ore": sampling, "model": model, "server": {"top_k": 40}}
     argv = ("-o", "temperature=0.7", "-o", "num_thread=2", "--artifact-out", path, "-v", "hi")
     result = choose("--choose", "yes,no", *argv)
     assert result.code == 0 and "temperature=0.7 (user)" not in result.err
     told = json.loads(Path(path).read_text())["provenance"]["effective"]["parameters"]
     known = {name: each["value"] for name, each in told.items() if each != dict.fromkeys(each)}
-    assert known == {"num_ctx": 4096, "num_thread": 2} and "temperature" in told
+    assert known == {"num_ctx": 4096, "num_thread": 2, "num_batch": 64} and "temperature" in told
     judged = choose("--verify", path, "--with-model").out
     assert "it was chosen from words" in judged and "temperature" not in judged
 

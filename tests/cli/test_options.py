@@ -119,10 +119,29 @@ def test_an_empty_value_is_refused(flag, value):
         parse(f"--{flag}={value}")
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-0.1", "1.01"])
-def test_a_threshold_outside_0_to_1_is_refused(value):
-    with pytest.raises(UsageError, match="from 0 to 1"):
-        parse("hi", "--route", f"--route-threshold={value}")
+@pytest.mark.parametrize(
+    "flag, values, allowed",
+    [
+        ("timeout", "0 -1 nan inf -inf 1e999", "a number of seconds above 0"),
+        ("deadline", "0 -1 nan inf -inf 1e999", "a number of seconds above 0"),
+        ("jobs", "0 -1 257", "a whole number from 1 to 256"),
+        ("max-failures", "0 -1", "a whole number above 0"),
+        ("route-threshold", "nan inf -inf -0.1 1.01", "a number from 0 to 1"),
+        ("min-confidence", "nan inf -inf -0.1 1.01", "a number from 0 to 1"),
+    ],
+)
+def test_a_number_that_a_flag_can_not_have_is_refused(flag, values, allowed):
+    for value in values.split():
+        with pytest.raises(UsageError, match=f"^--{flag} must be {allowed}, not "):
+            parse(f"--{flag}={value}")
+
+
+def test_the_least_and_the_most_that_a_flag_can_have_are_allowed():
+    for jobs, failures in ((1, 1), (256, 10**9)):
+        parse("hi", "--rows=t.csv", f"--jobs={jobs}", f"--max-failures={failures}")
+    for share, seconds in ((0, 0.001), (1, 1e9)):
+        parse("hi", "--route", f"--route-threshold={share}", f"--timeout={seconds}")
+        parse("hi", "--choose=a,b", f"--min-confidence={share}", f"--deadline={seconds}")
 
 
 @pytest.mark.parametrize("prompt", ["", " ", "\n\t"])

@@ -198,6 +198,24 @@ def test_what_is_not_repeated_of_a_run_is_said(ore, folder, writing):
     assert "Not repeated" not in ore("--artifact-in", "plain.json").err
 
 
+@pytest.mark.slow
+def test_what_a_flag_says_anew_is_not_called_left_out(ore, folder):
+    pytest.importorskip("jsonschema")
+    said = {"think": True, "format": {"type": "string"}, "choices": ["a"], "seed": 7}
+    record(folder / "run.json", "hi")
+    rewrite(folder / "run.json", lambda d: d["provenance"].update(options=said))
+    for flags, named in (
+        (["--think", "off"], "think"),
+        (["--schema", '{"type": "number"}'], "format"),
+        (["--choose", "a,b"], "choices"),
+        (["-o", "seed=8"], "seed"),
+    ):
+        left = ", ".join(f"option {name}" for name in said if name != named)
+        assert (
+            f"Not repeated of that run: {left}.\n" in ore("--artifact-in", "run.json", *flags).err
+        )
+
+
 @pytest.mark.parametrize(
     ("flags", "usual", "left"),
     [

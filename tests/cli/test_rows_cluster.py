@@ -168,6 +168,7 @@ def test_a_worker_whose_model_becomes_another_one_in_a_run_is_told(tmp_path):
             other.ollama.reply = swapped
             out, err = rows(tmp_path, address).communicate(timeout=120)
         assert out.count(b"\n") == COUNT and said in err and len(other.chats) > 1
+        assert b"run it again with another folder" in err
 
 
 @pytest.mark.parametrize(

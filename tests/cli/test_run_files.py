@@ -399,8 +399,9 @@ def test_a_run_file_on_a_program_s_own_streams(city):
     assert out.getvalue() == "Paris.\n"
 
 
-def test_a_plan_advises_no_other_system_prompt_which_it_would_refuse(tmp_path):
+def test_a_plan_advises_no_other_system_prompt_which_it_would_refuse(tmp_path, monkeypatch):
     path = tmp_path / "plan.json"
     path.write_text(run_ore("Hi", "--dry-run").out)
+    monkeypatch.setenv("ORE_SYSTEM", "nonsense")  # a plan has its own, and does not look at it
     result = run_ore("--run", str(path), "-v")
     assert result.code == 0 and "System prompt: that of the plan.\n" in result.err

@@ -457,6 +457,12 @@ def test_many_values_are_counted_and_not_all_shown(run, folder):
     assert f"{MOST_VALUES + 6} different prompts" in fill("methods", folder)
 
 
+def test_of_values_that_are_all_kept_the_others_are_counted(tmp_path):
+    made = reported.run(1, provenance={"options": {f"o{n}": n for n in range(25)}})
+    page = fill("methods", reported.write(tmp_path / "runs", made))
+    assert "; `o19 = 19`; and 5 more values" in page
+
+
 def test_a_trailer_names_the_tools_that_ran_for_its_model_alone(tmp_path):
     ran, digest = {"tool_definitions": {"lint": "ab" * 32}}, {"model_digest": DIGEST}
     made = [
@@ -464,9 +470,10 @@ def test_a_trailer_names_the_tools_that_ran_for_its_model_alone(tmp_path):
         reported.run(2, model="one", provenance=digest),
         reported.run(3, model="two"),
         reported.run(4, model="three", provenance=ran),
+        reported.run(5, model="one", provenance={"model_digest": "ab" * 32}),
     ]
     lines = fill("trailer", reported.write(tmp_path / "runs", *made)).splitlines()
-    named = ("one@sha256:17177962e713 lint", "two", "three lint")
+    named = ("one@sha256:17177962e713 lint", "two", "three lint", "one@sha256:abababababab")
     assert lines == [f"Assisted-by: ORE:{each}" for each in named]
 
 
