@@ -155,7 +155,8 @@ def _in_parts(
         # The system gives no more of them, or a subinterpreter none: this one reads what is left.
         with suppress(OSError, RuntimeError):
             for number in range(processes):
-                with deferred_signals():  # else there might be a process that nobody knows of
+                # Else nobody might know of it, and it might take a signal as its parent would.
+                with deferred_signals(starts_threads=True):
                     children.append(_begun(parts[number::processes], look))
         for number, part in enumerate(parts):
             reader = number % processes

@@ -25,7 +25,8 @@ def deferred_signals(
     one nothing is deferred, for Python runs the handlers in the main thread only.
 
     Args:
-        starts_threads: Whether the block starts threads, which will never take these signals.
+        starts_threads: Whether the block starts threads, which will never take these signals, or forks:
+            the child takes none before it unblocks them.
         starts_program: Whether it starts a program of others, which is to take them: a mask would be
             its own, too.
     """
