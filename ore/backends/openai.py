@@ -20,7 +20,7 @@ from ore.backends.openai_client import Call, check_installed, load_packages
 from ore.backends.openai_models import LOOK_UP_SECONDS, entry_of, listed, meta_of, window_of
 from ore.backends.openai_parts import Parts
 from ore.backends.openai_reading import read
-from ore.backends.openai_request import check_settings, request_of
+from ore.backends.openai_request import check_settings, request_of, sent_of
 from ore.backends.openai_score import asking
 from ore.backends.openai_stream import parts_until
 from ore.backends.openai_template import arriving
@@ -141,6 +141,10 @@ class OpenAIBackend(Backend):
             reading = read(call, entry.get("owned_by"), window, request, messages)
         return reading and replace(reading, groups=groups)
 
+    def in_force(self, model_id: str, settings: Settings) -> dict[str, Any]:
+        """Return the options that were sent: for what was not, the server has its own."""
+        return {"user": sent_of(settings.options)}
+
     def reasoner(self, model_id: str, settings: Settings) -> OpenAIReasoner:
         """Return a reasoner; only the server knows whether it has the model."""
         made = OpenAIReasoner(model_id, self.address, self._key, settings)
@@ -223,13 +227,9 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
             if text := answer.end():
                 yield text
         except (BackendError, TooLarge) as exc:
+            where, text = (self.host, self.model_id, OPENAI), answer.text
             raise failures.explained(
-                exc,
-                self.host,
-                self.model_id,
-                OPENAI,
-                names=lambda: [entry["id"] for entry in self._listed(deadline)],
-                partial=answer.text,
+                exc, *where, partial=text, names=lambda: [e["id"] for e in self._listed(deadline)]
             ) from exc.__cause__
         finally:
             call.close()

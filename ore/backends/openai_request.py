@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
 from typing import Any
 
 from ore.backends.chat_template import not_here
@@ -54,13 +55,21 @@ def request_of(model: str, messages: list[Message], settings: Settings) -> dict[
         "messages": [_sent(message) for message in messages],
         "stream_options": {"include_usage": True},
     }
-    for name, value in settings.options.items():
-        is_number = isinstance(value, (int, float))  # of anything else the server says what it is
-        if not (name == "num_predict" and is_number and value < 0):
-            request[_NAMES[name]] = value
+    request |= {_NAMES[name]: value for name, value in sent_of(settings.options).items()}
     if settings.think is not None:
         request["reasoning_effort"] = settings.think
     return request | form_of(settings)
+
+
+def sent_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which of ``options`` are sent: no limit of an answer where there is to be none."""
+    sent = dict(options)
+    longest = sent.get("num_predict")
+    if (
+        isinstance(longest, (int, float)) and longest < 0
+    ):  # of anything else the server says what it is
+        del sent["num_predict"]
+    return sent
 
 
 def form_of(settings: Settings) -> dict[str, Any]:

@@ -175,6 +175,20 @@ def test_the_variables_do_and_the_key_is_in_no_output(monkeypatch, tmp_path):
     assert "sk-secret" not in result.out + result.err + artifact.read_text()
 
 
+def test_no_limit_of_an_answer_is_not_sent_so_none_is_said_to_be_in_force(tmp_path):
+    artifact = tmp_path / "run.json"
+    with FakeOpenAI() as fake:
+        options = ("-o", "num_predict=-1", "-o", "seed=3")
+        result = asked("hi", "-v", *options, "--host", fake.url, "--artifact-out", str(artifact))
+    sent = fake.chats[0].json
+    assert "max_tokens" not in sent and sent["seed"] == 3
+    told = json.loads(artifact.read_text())["provenance"]
+    assert told["options"] == {"num_predict": -1, "seed": 3}
+    assert told["effective"]["parameters"]["num_predict"] == {"value": None, "from": None}
+    assert told["effective"]["parameters"]["seed"] == {"value": 3, "from": "user"}
+    assert "In force: seed=3 (user) and " in result.err
+
+
 def test_a_server_of_a_file_that_is_not_this_machine_is_named(monkeypatch):
     from ore.cli import main
     from ore.cli.terminal.console import Console
