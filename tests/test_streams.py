@@ -569,8 +569,9 @@ def test_an_end_of_iteration_that_a_reasoner_raises_is_not_the_end_of_its_answer
             await asyncio.sleep(0)  # what the program has to put right
 
     for take in (read, ask):
-        with pytest.raises(RuntimeError, match="^(generator raised .*)?$"):
+        with pytest.raises(RuntimeError, match="^(generator raised .*)?$") as told:
             asyncio.run(take())
+        assert isinstance(told.value.__cause__, kind)
 
 
 @pytest.mark.slow

@@ -165,5 +165,8 @@ def _read(
 def _raisable(error: BaseException) -> BaseException:
     """Return an error as a loop may raise it: an end of an iteration, or a task, is another's there."""
     ends = (StopIteration, StopAsyncIteration, GeneratorExit, asyncio.CancelledError)
-    is_end = isinstance(error, ends)
-    return RuntimeError(str(error)) if is_end else error
+    if not isinstance(error, ends):
+        return error
+    told = RuntimeError(str(error))
+    told.__cause__ = error  # most have no words of their own
+    return told
