@@ -482,7 +482,6 @@ def test_no_value_has_a_place_in_the_system_prompt(table):
             ore.over_rows(ORE(Capitals(), system), prompt, table, values=values)
 
 
-@pytest.mark.slow
 class Counted(Reasoner):
     """Counts how many turns it takes at once at the most, and waits until there were so many."""
 
@@ -552,6 +551,7 @@ def test_what_is_said_of_rows_counts_where_an_earlier_one_is_slow(tmp_path, monk
     assert reasoner.ahead < 10
 
 
+@pytest.mark.slow
 def test_many_columns_are_looked_up_in_a_long_system_prompt_at_once(tmp_path):
     path, names = tmp_path / "wide.csv", [f"c{n}" for n in range(50_000)]
     path.write_text(f"{','.join(names)}\n{',' * (len(names) - 1)}\n")
