@@ -191,7 +191,7 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
         "system_prompt": [Value((_system_prompt(artifact, sources),))],
         "prompt": [Value((text_of(artifact.input.prompt),))],
         "answer": [Value((text_of(artifact.output.content),))],
-        **_parameters(effective),
+        **_parameters(effective, is_scored=bool(metadata.get("choice"))),
     }
     is_known = bool(provenance.get("messages_sha256"))
     asked = f"{line_of(digest or model)} {_asked(artifact)}"
@@ -218,20 +218,26 @@ def _asked(artifact: ExecutionArtifact) -> str:
     )
 
 
-def _parameters(effective: Mapping[str, Any]) -> Said:
-    """Return the parameters in force: each a name, its value, and who chose it."""
-    rows = []
+def _parameters(effective: Mapping[str, Any], *, is_scored: bool) -> Said:
+    """Return the parameters in force: each a name, its value, and who chose it.
+
+    Of a turn that scores words, those of sampling are none, and not unknown.
+    """
+    none, rows = of_value(None), []
+    if is_scored:
+        none = Value(("none, for words were scored, and no text was sampled",), of_run=False)
     for name, each in _first(part(effective, "parameters").items()):
         known = each if isinstance(each, dict) else {}
         value = NOT_KNOWN if known.get("value") is None else line_of(known["value"])
-        rows.append(Value((line_of(name), value, line_of(known.get("from") or NOT_KNOWN))))
+        if value != NOT_KNOWN or not is_scored:
+            rows.append(Value((line_of(name), value, line_of(known.get("from") or NOT_KNOWN))))
     said = [row.words for row in rows if row.words[1] != NOT_KNOWN]
     heat = [Value((f"{value} ({by})",)) for name, value, by in said if name == "temperature"]
     others = [f"{name} = {value} ({by})" for name, value, by in said if name != "temperature"]
     return {
         "parameters": rows,
-        "temperature": heat or [of_value(None)],
-        "other_parameters": [Value((each,)) for each in others] or [of_value(None)],
+        "temperature": heat or [none],
+        "other_parameters": [Value((each,)) for each in others] or [none],
     }
 
 
