@@ -16,6 +16,8 @@ from ore.files.strictjson import is_list
 from ore.glass.provenance import Sourced, joined_sentence, joined_sources
 from ore.types import Response
 
+_MOST_NOTES, _LONGEST_NOTE = 20, 1000  # what a worker of a cluster says may be anything
+
 
 class Recorded(NamedTuple):
     """What became of the artifact of a turn.
@@ -103,8 +105,8 @@ def tell_of_messages(
         always = run.options.join_messages == "always"
         run.console.notice(joined_sentence(joined, always=always))
     notes = known.get("notes")
-    for note in notes if with_notes and is_list(notes) else ():
-        run.console.notice(one_line(str(note)))
+    for note in notes[:_MOST_NOTES] if with_notes and is_list(notes) else ():
+        run.console.notice(one_line(str(note)[:_LONGEST_NOTE]))
 
 
 def is_recorded(run: Run, response: Response) -> bool:

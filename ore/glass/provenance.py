@@ -185,7 +185,7 @@ def joined_sources(groups: object, messages: Sequence[Sourced]) -> list[list[str
         return None
     try:
         joined = [[messages[int(number)].source for number in group] for group in groups]
-    except (LookupError, TypeError, ValueError):  # a program's own metadata
+    except (LookupError, OverflowError, TypeError, ValueError):  # a program's own metadata
         return None
     return [sources for sources in joined if len(sources) > 1]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 
 import pytest
 
@@ -158,7 +159,7 @@ def test_metadata_of_any_kind_is_kept_or_can_t_be(name):
     engine = ORE(Odd(), "")
     for engine.reasoner.value in ([1], [[99]], [["a"]]):
         assert ore.verify([engine.record(engine.execute("Why?"))]).holds
-    for engine.reasoner.value in (object(), {"a": object()}, [object()]):
+    for engine.reasoner.value in (object(), {"a": object()}, [object()], [[math.inf]]):
         with pytest.raises(ArtifactError, match="can't be kept as an artifact: .* not JSON"):
             engine.record(engine.execute("Why?"))
 
