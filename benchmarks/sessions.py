@@ -121,7 +121,7 @@ def session_of(messages: int, characters: int = CHARACTERS) -> Session:
     return Session([message(number, characters) for number in range(messages)])
 
 
-def message(number: int, characters: int = CHARACTERS) -> Message:
+def message(number: int, characters: int) -> Message:
     """Return one message; even numbers are the user's."""
     words = " ".join(random.choices(WORDS, k=characters // 4))[:characters]
     return Message("user" if number % 2 == 0 else "assistant", words)

@@ -165,7 +165,7 @@ def signer_of(paths: Sequence[str], key: Path | str) -> Signer:
 def sign_held(
     found: list[Checked],
     signer: Signer,
-    told: Callable[[int, int], None] = lambda done, of: None,
+    told: Callable[[int, int], None],
 ) -> list[Checked]:
     """Sign what holds of ``found``, as it was when it was checked; return it, each with its signature.
 
