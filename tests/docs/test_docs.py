@@ -111,7 +111,7 @@ def update(page: Page, fresh: dict[int, tuple[Block, str]]) -> None:
 def desk(tmp_path, home, monkeypatch):
     """A desk that is the current folder; what a page adds to the tools is taken away again."""
     tools = dict(TOOL_REGISTRY)
-    place = Desk(tmp_path, home)
+    place = Desk(tmp_path)
     monkeypatch.chdir(place.work)
     yield place
     TOOL_REGISTRY.clear()

@@ -82,14 +82,14 @@ class Browser:
         assert "exceptionDetails" not in said, said["exceptionDetails"]
         return said["result"].get("value")
 
-    def emulate(self, *, width: int, height: int, dark: bool = False, media: str = "") -> None:
-        """Set the size of the window, the theme, and what the page is shown on."""
+    def emulate(self, *, width: int, height: int) -> None:
+        """Set the size of the window, and the light theme."""
         self.ask(
             "Emulation.setDeviceMetricsOverride",
             **{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
         )
-        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.ask("Emulation.setEmulatedMedia", media=media, features=[theme])
+        theme = {"name": "prefers-color-scheme", "value": "light"}
+        self.ask("Emulation.setEmulatedMedia", features=[theme])
 
     def picture(self, path: Path) -> None:
         """Write what the window shows as PNG."""

@@ -90,10 +90,9 @@ class Desk:
 
     Args:
         folder: An empty folder for all of it.
-        home: The home folder.
     """
 
-    def __init__(self, folder: Path, home: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.work = folder / "work"
         self.work.mkdir()
         self._bin = folder / "bin"
@@ -102,19 +101,14 @@ class Desk:
         _command(self._bin / "ollama", "exit 0")  # the server of the tests is there already
         (self.work / "notes.txt").write_text("milk: bought\nbread: open\n")
         (self.work / "plan.txt").write_text("Monday: milk\n")
-        self._home = home
-        self.add_skill(self.work)
+        skill = self.work / "pdf-tools"
+        skill.mkdir()
+        (skill / "SKILL.md").write_text(SKILL)
 
     def add_models(self) -> None:
         """Put small models into the folder that differ in nothing but their chat templates."""
         for name, template in TEMPLATES.items():
             write_model(self.work / f"{name}.gguf", tokenizer__chat_template=template)
-
-    def add_skill(self, place: Path | None = None) -> None:
-        """Put the skill ``pdf-tools`` into a folder, or to where skills are found."""
-        folder = (place or self._home / ".ore/skills") / "pdf-tools"
-        folder.mkdir(parents=True)
-        (folder / "SKILL.md").write_text(SKILL)
 
     def run(self, block: str) -> str:
         """Run the lines of a block and return what they print on stdout.

@@ -137,9 +137,9 @@ def _numbers(name: str) -> bytes:
     return numbers.tobytes() + bytes(-len(numbers.tobytes()) % ALIGNMENT)
 
 
-def write_split_model(folder: Path, name: str, parts: int = 2) -> list[Path]:
+def write_split_model(folder: Path, parts: int) -> list[Path]:
     """Write a model in several files: all keys in the first, each with some of the tensors."""
-    paths = [folder / f"{name}-{n:05}-of-{parts:05}.gguf" for n in range(1, parts + 1)]
+    paths = [folder / f"m-{n:05}-of-{parts:05}.gguf" for n in range(1, parts + 1)]
     names = list(SHAPES)
     for number, path in enumerate(paths):
         split = {"no": Short(number), "count": Short(parts), "tensors.count": Signed(len(SHAPES))}

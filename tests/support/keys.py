@@ -14,9 +14,10 @@ needs_ssh_keygen = pytest.mark.skipif(
 PASSPHRASE = "a long walk at low tide"
 
 
-def make_key(path: Path, passphrase: str = "", kind: str = "ed25519") -> Path:
+def make_key(path: Path, passphrase: str = "") -> Path:
     """Make a key at ``path`` and ``path.pub``."""
-    command = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", path.name, "-f", str(path)]
+    kind = ("-t", "ed25519")
+    command = ["ssh-keygen", "-q", *kind, "-N", passphrase, "-C", path.name, "-f", str(path)]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
     return path
 

@@ -423,7 +423,7 @@ def test_what_writes_no_text_is_refused(tmp_path, keys, said):
 
 @pytest.mark.slow
 def test_a_split_model_answers_as_the_whole_one_does(tmp_path):
-    first = write_split_model(tmp_path, "m", 3)[0]
+    first = write_split_model(tmp_path, 3)[0]
     assert ask(first).content == ask(write_model(tmp_path / "whole.gguf")).content
 
 
@@ -448,7 +448,7 @@ def test_a_part_of_a_split_model_is_told_before_it_is_loaded(tmp_path, part, sai
     ids=["twice", "not the first", "a whole one", "empty", "more tensors"],
 )
 def test_parts_that_do_not_fit_together_are_said(tmp_path, change, said):
-    parts = write_split_model(tmp_path, "m", 3)
+    parts = write_split_model(tmp_path, 3)
     change(parts)
     with pytest.raises(BackendError) as raised:
         ask(parts[0])
@@ -459,7 +459,7 @@ def test_parts_that_do_not_fit_together_are_said(tmp_path, change, said):
 
 @pytest.mark.slow
 def test_a_part_of_another_model_is_said_to_be_one_that_does_not_fit(tmp_path):
-    parts = write_split_model(tmp_path, "m", 2)
+    parts = write_split_model(tmp_path, 2)
     data = parts[1].read_bytes()
     parts[1].write_bytes(data.replace(b"output_norm.weight", b"output_other.weigh"))
     with pytest.raises(
@@ -573,7 +573,7 @@ def test_a_template_in_the_file_that_goes_round_in_circles_fails_for_every_turn(
 
 
 def test_parts_with_names_that_the_engine_does_not_take_are_to_be_renamed(tmp_path):
-    parts = [path.rename(path.with_suffix(".GGUF")) for path in write_split_model(tmp_path, "m", 2)]
+    parts = [path.rename(path.with_suffix(".GGUF")) for path in write_split_model(tmp_path, 2)]
     with pytest.raises(BackendError, match="rename them to NAME-00001-of-00003.gguf and so on"):
         ask(parts[0])
 

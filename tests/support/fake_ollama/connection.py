@@ -270,11 +270,11 @@ class Server(Listening):
         self.close_request(request)
         self.open.discard(request)
 
-    def drop_connections(self, seconds: float = 5.0) -> None:
+    def drop_connections(self) -> None:
         """Break every open connection and wait until their threads have let go of them."""
         for request in list(self.open):
             with contextlib.suppress(OSError):
                 request.shutdown(socket.SHUT_RDWR)
-        end = time.monotonic() + seconds
+        end = time.monotonic() + 5.0
         while self.open and time.monotonic() < end:
             time.sleep(0.001)
