@@ -64,8 +64,8 @@ class Alike:
 
         What is learnt and never met again is not worth its time: soon nothing more is learnt.
         """
-        worth = _FIRST_LESSONS + self._hits // _HITS_A_LESSON
-        if len(data) > _MOST_BYTES or self._lessons >= worth:
+        most = _FIRST_LESSONS + self._hits // _HITS_A_LESSON
+        if len(data) > _MOST_BYTES or self._lessons >= most:
             return
         self._lessons += 1
         document = strictjson.parse(data, limit=MAX_ARTIFACT_BYTES)

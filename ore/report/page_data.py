@@ -6,7 +6,7 @@ from typing import Any
 
 from ore.report.collecting import Collected
 from ore.report.overview import Overview
-from ore.report.pairs import SideBySide
+from ore.report.pairs import Pair, SideBySide
 from ore.report.run_facts import Pairs, RunFacts
 
 COLUMNS = (
@@ -83,7 +83,7 @@ def _row(run: RunFacts, question: int, texts: _Pool, pairs: _Pool, groups: _Pool
     ]
 
 
-def _side(pair: Any) -> list[Any]:
+def _side(pair: Pair) -> list[Any]:
     marks = [None, None] if pair.marks is None else list(pair.marks)
     return [pair.first, pair.second, int(pair.is_same), *marks]
 
