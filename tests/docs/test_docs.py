@@ -108,7 +108,7 @@ def update(page: Page, fresh: dict[int, tuple[Block, str]]) -> None:
 
 
 @pytest.fixture
-def desk(tmp_path, home, monkeypatch):
+def desk(tmp_path, monkeypatch):
     """A desk that is the current folder; what a page adds to the tools is taken away again."""
     tools = dict(TOOL_REGISTRY)
     place = Desk(tmp_path)

@@ -116,11 +116,14 @@ def kill_after(name, real, args, kwargs):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _halved(name: str, args: tuple) -> tuple:
+    """The arguments of a call; of a write, with half of its bytes."""
+    return (args[0], bytes(args[1])[: len(args[1]) // 2]) if name == "write" else args
+
+
 def kill_within(name, real, args, kwargs):
     """End the process when half of the bytes are written; another call than a write is made."""
-    if name == "write":
-        args = (args[0], bytes(args[1])[: len(args[1]) // 2])
-    kill_after(name, real, args, kwargs)
+    kill_after(name, real, _halved(name, args), kwargs)
 
 
 def signal_before(number: int) -> Act:
@@ -158,9 +161,7 @@ def failing(errno: int) -> Act:
 
 def writing_half(name, real, args, kwargs):
     """Write half of the bytes, and say so, as a nearly full disk does; make any other call."""
-    if name == "write":
-        args = (args[0], bytes(args[1])[: len(args[1]) // 2])
-    return real(*args, **kwargs)
+    return real(*_halved(name, args), **kwargs)
 
 
 def interrupted_starts(monkeypatch) -> list[subprocess.Popen]:
