@@ -188,3 +188,8 @@ def field(value: object, name: str) -> Any:
 def is_list(value: object) -> TypeGuard[list[Any]]:
     """Return whether a value of JSON is a list."""
     return isinstance(value, list)
+
+
+def is_list_of_texts(value: object) -> TypeGuard[list[str]]:
+    """Return whether a value of JSON is a list of texts."""
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)

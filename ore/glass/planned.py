@@ -18,7 +18,7 @@ from ore.artifact.sources import ANSWER_OF, PERSONA, SYSTEM, is_of_session, mess
 from ore.errors import ArtifactError
 from ore.files import strictjson
 from ore.files.neutral import one_line
-from ore.files.strictjson import is_list, is_object
+from ore.files.strictjson import is_list, is_list_of_texts, is_object
 from ore.types import (
     ExecutionArtifact,
     Message,
@@ -182,7 +182,7 @@ def parse_plan(data: bytes, path: str) -> ParsedPlan:
         _require(plan, dict, "options")
         _require({"expect": {}, **plan}, dict, "expect")
         persona, grants = plan.get("persona"), plan.get("grants", [])
-        if not _are_texts(grants) or not isinstance(persona, (str, type(None))):
+        if not is_list_of_texts(grants) or not isinstance(persona, (str, type(None))):
             raise ValueError("its grants are no list of texts, or its persona is no text")
         pin = plan.get("pin")
         if pin is not None and not (isinstance(pin, str) and _PIN.fullmatch(pin)):
@@ -195,7 +195,7 @@ def parse_plan(data: bytes, path: str) -> ParsedPlan:
                 "its turn has a chat template, of which it has the hash only", "`chat_template=`"
             )
         choices = plan["options"].get("choices", ["", ""])
-        if not _are_texts(choices) or len(choices) < 2:
+        if not is_list_of_texts(choices) or len(choices) < 2:
             raise ValueError("its options have choices that are no words to choose from")
         messages = _messages(plan)
         turn = _turn(messages, plan.get("routing"))
@@ -289,7 +289,3 @@ def _require(found: Mapping[str, Any], kind: type, *keys: str) -> None:
         if not isinstance(found.get(key), kind):
             what = "text" if kind is str else "an object"
             raise ValueError(f"its {key} is not {what}: {json.dumps(found.get(key))[:40]}")
-
-
-def _are_texts(value: object) -> bool:
-    return is_list(value) and all(isinstance(each, str) for each in value)

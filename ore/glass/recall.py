@@ -26,7 +26,7 @@ from ore.backends.settings import Settings
 from ore.core import build_messages, load_aya_system_prompt
 from ore.errors import ArtifactError, FileAccessError, PersonaError, SessionError, UsageError
 from ore.files.neutral import one_line
-from ore.files.strictjson import is_list, is_object
+from ore.files.strictjson import is_list, is_list_of_texts, is_object
 from ore.glass.choosing import checked_choices
 from ore.glass.earlier import Earlier
 from ore.glass.personas import load_persona
@@ -171,7 +171,7 @@ def recorded_template(artifact: ExecutionArtifact, given: str | None) -> str | N
 
 def _recorded_choices(kept: Any) -> tuple[str, ...]:
     """Return the words that were chosen from; none of them is the name of a file here."""
-    if not is_list(kept) or not all(isinstance(word, str) for word in kept):
+    if not is_list_of_texts(kept):
         raise ArtifactError("its option 'choices' is not a list of words")
     try:
         return checked_choices(kept, "its option 'choices'")

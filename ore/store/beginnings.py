@@ -131,6 +131,6 @@ def _persona(value: dict[str, Any]) -> str | None:
 
 def _options(value: dict[str, Any]) -> tuple[str, ...]:
     options = value.get("options", [])
-    if not isinstance(options, list) or not all(isinstance(each, str) for each in options):
+    if not strictjson.is_list_of_texts(options):
         raise ValueError("its options are not a list of texts")
     return tuple(options)
