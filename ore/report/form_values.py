@@ -126,9 +126,9 @@ def _figures(metadata: Mapping[str, Any]) -> dict[str, float]:
     found: dict[str, float] = {}
     is_counted = bool(metadata.get("prompt_eval_count") or metadata.get("eval_count"))
     for name, key in _FIGURES.items():
-        value = metadata.get(key)
+        value: Any = metadata.get(key)
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        is_known = is_number and value is not None and 0 <= value < 1e18
+        is_known = is_number and 0 <= value < 1e18
         known = value if is_known and (value or key == "eval_count" and is_counted) else None
         found |= {name: known or 0, f"{name} known": known is not None}
     return found

@@ -120,11 +120,10 @@ def _disagreeing(runs: Sequence[RunFacts]) -> dict[int, int]:
 
 
 def _findings(runs: Sequence[RunFacts], disagreeing: dict[int, int]) -> list[Finding]:
-    timed = [run for run in runs if run.seconds is not None]
+    times = [run.seconds for run in runs if run.seconds is not None]
     found = []
-    if len(timed) > 1:
-        slowest = max(timed, key=lambda run: run.seconds or 0)
-        found.append(Finding("slowest", f"The slowest: {duration(slowest.seconds or 0)}"))
+    if len(times) > 1:
+        found.append(Finding("slowest", f"The slowest: {duration(max(times))}"))
     for kind, said, number in (
         ("cut", "Answer cut off by a limit or a filter", sum(run.is_cut for run in runs)),
         ("truncated", "Prompt not read whole", sum(run.is_truncated for run in runs)),
