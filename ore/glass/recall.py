@@ -190,9 +190,10 @@ def _recorded_keep_alive(artifact: ExecutionArtifact) -> float | str | None:
 
 def _recorded_schema(kept: Any) -> Any:
     """Return a schema as it was sent; one without canonical JSON is kept as its text."""
+    if not isinstance(kept, str):
+        return kept
     try:
-        text = kept.encode("ascii") if isinstance(kept, str) else None
-        return kept if text is None else parsed(text)
+        return parsed(kept.encode("ascii"))
     except ValueError:  # it is refused like any other value that is no schema
         return kept
 

@@ -107,6 +107,8 @@ class ExecutionArtifact:
             continuation_requested, continuation_reason: What the program declares.
             mode: ``"conversational"`` where the turn was taken in a session.
         """
+        if routing is not None and not isinstance(routing, dict):
+            routing = asdict(routing)
         return cls(
             artifact_version=ARTIFACT_VERSION,
             execution_id=response.id,
@@ -115,9 +117,7 @@ class ExecutionArtifact:
                 prompt=prompt,
                 model_id=model_id,
                 mode=mode,
-                routing=(
-                    routing if routing is None or isinstance(routing, dict) else asdict(routing)
-                ),
+                routing=routing,
                 tools=list(tools) if tools else None,
                 skills=list(skills) if skills else None,
             ),
