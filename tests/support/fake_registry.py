@@ -21,6 +21,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from tests.support.listening import Listening
+from tests.support.shelves import as_bytes
 
 OLLAMA = "application/vnd.ollama.image."
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
@@ -289,12 +290,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Nobody reads it."""
-
-
-def as_bytes(value: Any) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    return value.encode() if isinstance(value, str) else json.dumps(value).encode()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,13 @@ MODEL_TYPE = "application/vnd.ollama.image.model"
 CONFIG = {"model_format": "gguf", "model_family": "llama", "model_type": "134.52M"}
 
 
+def as_bytes(value: Any) -> bytes:
+    """Return bytes as they are, a text in UTF-8, and anything else as JSON."""
+    if isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else json.dumps(value).encode()
+
+
 def put_blob(root: Path, data: bytes) -> dict[str, Any]:
     """Write a blob and return what a manifest says of it, but for its media type."""
     digest = hashlib.sha256(data).hexdigest()
@@ -25,17 +32,14 @@ def put_blob(root: Path, data: bytes) -> dict[str, Any]:
 def put_model(root: Path, name: str, *models: bytes, config: Any = None, **layers: Any) -> Path:
     """Write a model and return the path of its manifest.
 
-    ``models`` are the bytes of its GGUF files, ``layers`` bytes, texts, lists of them (as many layers), or what becomes JSON.
+    ``models`` are the bytes of its GGUF files, ``layers`` bytes, texts, lists of them (as many layers),
+    or what becomes JSON.
     """
     found = [{"mediaType": MODEL_TYPE, **put_blob(root, model)} for model in models]
     for kind, value in layers.items():
         for each in value if isinstance(value, list) and kind != "messages" else [value]:
-            if not isinstance(each, (bytes, str)):
-                each = json.dumps(each)
-            data = each.encode() if isinstance(each, str) else each
-            found.append(
-                {"mediaType": f"application/vnd.ollama.image.{kind}", **put_blob(root, data)}
-            )
+            media_type = f"application/vnd.ollama.image.{kind}"
+            found.append({"mediaType": media_type, **put_blob(root, as_bytes(each))})
     said = put_blob(root, json.dumps(CONFIG if config is None else config).encode())
     manifest = {
         "schemaVersion": 2,

@@ -42,7 +42,6 @@ from ore.files.locks import try_lock
 from tests.support.fake_registry import (
     LICENSE,
     FakeRegistry,
-    as_bytes,
     cut,
     digest_of,
     paced,
@@ -52,7 +51,7 @@ from tests.support.fake_registry import (
 )
 from tests.support.gguf import tiny_model
 from tests.support.process import PATIENCE, ROOT, until
-from tests.support.shelves import put_blob, put_manifest
+from tests.support.shelves import as_bytes, put_blob, put_manifest
 
 pytestmark = pytest.mark.usefixtures("no_authorities")
 
