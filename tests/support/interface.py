@@ -75,9 +75,8 @@ def _takes(action) -> str:
     if action.choices:
         kind = " or ".join(action.choices)
     if action.nargs == "?":
-        kind += (
-            f", optional, bare: {_shown(action.const)}" if action.option_strings else ", optional"
-        )
+        bare = f", bare: {_shown(action.const)}" if action.option_strings else ""
+        kind += f", optional{bare}"
     elif action.nargs is not None:
         kind += f", {action.nargs}"
     return kind + (", repeatable" if type(action).__name__ == "_AppendAction" else "")
