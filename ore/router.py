@@ -158,7 +158,7 @@ class _Searched:
 
 
 def _marked(text: str) -> str:
-    """Return a text with a mark at each end of a word, which white space that was folded has not."""
+    """Return a text with a mark at each end of a word: one that no folded text has."""
     pairs = zip(text, text[1:])
     rest = (right if _is_within_word(left, right) else f"\n{right}" for left, right in pairs)
     return f"\n{text[:1]}{''.join(rest)}\n"

@@ -189,7 +189,7 @@ def _seen(line: str) -> str:
 
 
 def _span(begin: int, end: int) -> str:
-    """Return where lines stand, as a unified diff says it: the first is 1, one that has none before it."""
+    """Return where lines stand, as a unified diff says it: from 1 on; of no lines, the one before them."""
     count = end - begin
     return f"{begin + 1}" if count == 1 else f"{begin + (count > 0)},{count}"
 

@@ -131,7 +131,7 @@ _sha256_again = lru_cache(maxsize=256)(_sha256)
 
 
 def _quick_digest(document: dict[str, Any]) -> str:
-    """Return what ``digest`` returns of most documents, in a quarter of its time, else anything else.
+    """Return what ``digest`` does of most documents, in a quarter of its time; of others, anything else.
 
     The standard encoder sorts keys by other rules, and writes some numbers otherwise: where its text is
     not the canonical one, the hash can't be the one that was made of that. It is empty where there is

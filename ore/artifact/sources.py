@@ -35,7 +35,7 @@ def answered_by(artifact: ExecutionArtifact) -> str:
 
 
 def doubt_of_images(artifact: ExecutionArtifact) -> str | None:
-    """Return what is to be said beside a run's images, None where nothing is."""
+    """Return what to say beside a run's images, or None."""
     return MAY_BE_UNREAD if artifact.output.metadata.get("images_read") is False else None
 
 

@@ -155,7 +155,7 @@ def unread(path: str, why: ArtifactError) -> Checked:
 
 
 def held(path: str, sha256: str, execution_id: str, content: bytes) -> Checked:
-    """Return what is found of an artifact that holds, and of which nothing else is to be said.
+    """Return what is found of an artifact that holds, where there is nothing else to say.
 
     ``path``, ``sha256``, ``execution_id`` and ``content`` are fields of ``Checked``.
     """

@@ -19,7 +19,7 @@ _Other = ExecutionArtifact | Path | str
 
 
 class Earlier:
-    """Other runs, each of which is read once, when one is looked for that may be it.
+    """Other runs, each read once: when a run is looked for that it may be.
 
     Of a file, its path and a hash are kept, besides the run that was found last.
 

@@ -76,9 +76,9 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
 
 
 def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]:
-    """Yield what else is to be known of an answer, a sentence each; it may be what was asked for.
+    """Yield what else to know of an answer, a sentence each, though it may be what was asked for.
 
-    It is empty, goes round in circles, or fills the context window nearly.
+    It is empty, goes round in circles, or nearly fills the context window.
 
     Args:
         response: The answer; what its metadata say in another way than ORE's reasoners do is left out.

@@ -262,7 +262,7 @@ def known_of(backend: Backend, settings: Settings, model_id: str) -> dict[str, A
 
 
 def known_for_all(backend: Backend, settings: Settings, model_id: str) -> dict[str, Any]:
-    """Return what ``known_of`` does, for many turns: by the digest it is found which were asked before.
+    """Return what ``known_of`` does, for many turns: the digest tells which of them were asked before.
 
     A server that took long and did not name it is asked again, some times.
 

@@ -94,7 +94,7 @@ class Reopening(Closing):
         chat_template: The text of the chat template in the place of the recorded one.
         others: Where the answer is looked for that a run went on from: artifacts, or paths of their
             files, which are read when one is needed; None where the user can't name any.
-        notice: Told what is to be known of how messages were rebuilt, and of an answer that is not what
+        notice: Called with what to know of how messages were rebuilt, and of an answer that is not what
             was asked for, a sentence each.
         waiting: Entered while a model is asked; it is given what says what the model is doing.
         connect: What opens a backend; None is ``ore.backends.choice.open_backend``.

@@ -68,7 +68,7 @@ class AsyncStream(AsyncIterator[str]):
         session: What its turn is added to, once this was read to its end; None is no session.
     """
 
-    _is_over = True  # of one that was never made there is nothing to stop
+    _is_over = True  # where __init__ has failed, there is nothing to stop
 
     def __init__(self, stream: Stream, session: Session | None) -> None:
         self._stream, self._stop, self._session = stream, stream._stop, session

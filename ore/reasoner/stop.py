@@ -20,7 +20,7 @@ _BOTH_WAYS = 2  # socket.SHUT_RDWR
 
 
 class OwnLock:
-    """Returns the lock of this process, for ``with``: between threads, and never in its own way.
+    """A lock for each process, for ``with``: it holds between threads, and never stops its holder.
 
     A signal's handler may take it once more, in the middle of a block. A forked child has another
     one: a thread of its parent may hold that, and is not there to let go of it.

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from urllib.parse import unquote
 
 FOLDERS = frozenset({"resources", "references", "assets"})
-"""What only a skill's own files are below, whether they are there or not."""
+"""Folders that only a skill's own files are in, whether they are there or not."""
 
 _FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?(`{3,}|~{3,})(.*)")
 _IMAGE = re.compile(r"!\[[^\[\]\n]*\]\([^()\n]*\)")

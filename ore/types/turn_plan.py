@@ -65,7 +65,7 @@ class Plan:
         joined: The sources of messages that would be sent as one; None where none are joined.
         rendered: The text after the chat template, or None.
         not_rendered: Why there is no rendered text, or no count, as a sentence.
-        notes: What is to be known of the way from the messages to the text, in sentences.
+        notes: What to know of the way from the messages to the text, in sentences.
         chat_template: The SHA-256 of a template in the place of the model's own, or None.
         about: What the server says of the model: its ``template``, its ``parameters``.
         more: What else the command line plans: ``persona``, ``grants``, ``system_from``,
