@@ -65,9 +65,7 @@ def sent_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return which of ``options`` are sent: no limit of an answer where there is to be none."""
     sent = dict(options)
     longest = sent.get("num_predict")
-    if (
-        isinstance(longest, (int, float)) and longest < 0
-    ):  # of anything else the server says what it is
+    if isinstance(longest, (int, float)) and longest < 0:  # what is no number, the server judges
         del sent["num_predict"]
     return sent
 
