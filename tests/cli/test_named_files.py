@@ -293,7 +293,7 @@ def test_a_folder_without_a_text_stops_the_turn_and_says_what_is_in_it(ore, tmp_
 def test_an_address_is_refused_with_the_reason(ore, address):
     result = ore("Hi", "-f", address)
     assert (result.code, result.calls) == (2, [])
-    assert "the network is no part of a turn" in result.err and address in result.err
+    assert "the network has no part in a turn" in result.err and address in result.err
 
 
 def test_a_file_and_an_artifact_to_run_do_not_go_together(ore, notes):

@@ -269,7 +269,7 @@ def test_a_model_that_becomes_another_one_as_an_artifact_is_asked_is_told(ask, s
     )
     assert "became another model" not in ask(*again).err
     server.ollama.reply = swapped
-    assert "llama3.2 became another model than the pinned one in this turn" in ask(*again).err
+    assert "llama3.2 became another model than the pinned one during this turn" in ask(*again).err
 
 
 @pytest.mark.slow

@@ -326,7 +326,7 @@ def test_rows_say_once_what_became_of_the_messages_of_all_of_them(ore, writing, 
     rows = ("--rows", str(tmp_path / "t.csv"), "{{a}}", *flags)
     asked, there = ore(*rows, metadata=metadata), ore(*rows, metadata=metadata)
     assert (asked.code, there.code) == (0, 0)
-    assert asked.err.count("for a chat template that takes no two of them: system and skill:") == 1
+    assert asked.err.count("because the chat template needs them joined: system and skill:") == 1
     assert asked.err.count("It has a note.") == 1 and "note" not in there.err
 
 

@@ -144,7 +144,7 @@ def test_a_value_that_is_no_text_is_refused(tmp_path):
     path, reasoner = tmp_path / "f.ore", Atlas()
     path.write_text("Add {{x}}.")
     with pytest.raises(
-        UsageError, match="`values=` takes texts, and what it gives for 'x' is none"
+        UsageError, match="`values=` takes texts, and what it gives for 'x' is not text"
     ):
         ore.run_file(path, {"x": 5}, reasoner=reasoner)
     assert reasoner.asked == []

@@ -443,8 +443,8 @@ def layer(**changes: object) -> dict:
         (b" " * (100 << 20), "sends more than"),
         (b"[]", "schemaVersion"),
         (b'{"schemaVersion": 1}', "schemaVersion"),
-        (b"\xff\xfe", "is none"),
-        (b"[" * 100_000, "is none"),
+        (b"\xff\xfe", "is not a manifest"),
+        (b"[" * 100_000, "is not a manifest"),
         ({"layers": [layer()] * 10_000}, "10,000 layers"),
         ({"layers": [layer(size=-1)]}, "no size"),
         ({"layers": [layer(size=1 << 70)]}, "no size"),
@@ -1113,7 +1113,7 @@ def test_no_model_is_fetched_that_a_file_of_one_s_own_goes_before(root, registry
     root.mkdir(parents=True)
     (root / "tiny.gguf").write_bytes(WEIGHTS)
     with pytest.raises(
-        FileAccessError, match="tiny.gguf is a file of yours that is called tiny too"
+        FileAccessError, match="tiny.gguf is a file of yours that is also called tiny"
     ):
         EmbeddedBackend().pull("tiny", nothing)
     assert [path.name for path in root.iterdir()] == ["tiny.gguf"]
