@@ -544,7 +544,7 @@ def test_tools_of_packages_are_found(home, monkeypatch):
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
     told: list[str] = []
     assert sorted(all_tools(told.append)) == ["echo", "read-file", "shout"]
-    assert "'broken'" in told[0] and "is no tool" in told[1]
+    assert "'broken'" in told[0] and "is not a tool" in told[1]
     with pytest.raises(UnknownToolError, match="there are: echo, read-file, shout"):
         find_tool("whisper")
     with pytest.raises(GateError):

@@ -252,7 +252,7 @@ def _require_artifact(path: Path | str) -> None:
     try:
         parse_artifact(read_regular(path, MAX_ARTIFACT_BYTES, follow=False), str(path))
     except (FileAccessError, InvalidArtifactError) as exc:
-        why = "it is there already and is not a whole artifact; move it away, or name another"
+        why = "it is there already and is not an artifact, or not a whole one; move it away, or name another"
         if unread := why_unread(exc):
             why = f"it is there already and can't be read ({unread}); name another"
         raise _unwritable(path, why) from exc

@@ -25,9 +25,9 @@ _KEY_BYTES = 1 << 20  # which no key has
 _NO_KEY = {
     "are too open": "others can read it; run chmod 600 on it",
     "no private key found": "its private key is neither beside it nor with an agent; run ssh-add",
-    "load public key": "it is no key that ssh-keygen can read",
-    "invalid format": "it is no key that ssh-keygen can read",
-    "error in libcrypto": "it is no key that ssh-keygen can read",
+    "load public key": "it is not a key that ssh-keygen can read",
+    "invalid format": "it is not a key that ssh-keygen can read",
+    "error in libcrypto": "it is not a key that ssh-keygen can read",
     "agent refused": "the agent refused to sign",
 }
 """Why a key does not sign: what ssh-keygen says, in any case, and the end of our sentence."""
@@ -61,7 +61,7 @@ class Signer:
             if not stat.S_ISREG(status.st_mode):
                 raise self._unable("it is not a regular file")
             if status.st_size > _KEY_BYTES:
-                raise self._unable("it is no key that ssh-keygen can read")
+                raise self._unable("it is not a key that ssh-keygen can read")
         except (OSError, ValueError) as exc:
             raise self._unable(reason(exc)) from exc
         tried = self._run(b"", asks=False)
@@ -137,7 +137,7 @@ class Signer:
         try:
             return read_armored(signed.out)
         except ValueError as exc:
-            raise self._unable(f"what ssh-keygen wrote is no signature: {exc}") from exc
+            raise self._unable(f"what ssh-keygen wrote is not a signature: {exc}") from exc
 
     def _require_own(self, beside: str) -> None:
         """Raise unless what is there can be read, and is a signature of this key."""

@@ -75,13 +75,13 @@ def read_armored(data: bytes) -> Armored:
     """
     lines = [line.strip() for line in data.strip().splitlines()]
     if len(lines) < 3 or (lines[0], lines[-1]) != (_FIRST, _LAST):
-        raise ValueError("it is no SSH signature")
+        raise ValueError("it is not an SSH signature")
     try:
         body = base64.b64decode(b"".join(lines[1:-1]), validate=True)
     except binascii.Error as exc:
-        raise ValueError("it is no SSH signature: its Base64 is damaged") from exc
+        raise ValueError("it is not an SSH signature: its Base64 is damaged") from exc
     if not body.startswith(_MAGIC + _VERSION):
-        raise ValueError("it is no SSH signature of version 1")
+        raise ValueError("it is not an SSH signature of version 1")
     key, rest = _text(body[len(_MAGIC + _VERSION) :])
     return Armored(key, _text(rest)[0].decode("utf-8", "replace"))
 
@@ -90,7 +90,7 @@ def _text(data: bytes) -> tuple[bytes, bytes]:
     """Return a text with its length before it, and what is behind it."""
     end = 4 + int.from_bytes(data[:4], "big")
     if len(data) < max(4, end):
-        raise ValueError("it is no SSH signature: it is cut short")
+        raise ValueError("it is not an SSH signature: it is cut short")
     return data[4:end], data[end:]
 
 

@@ -304,5 +304,5 @@ def _response_of(
     f"{content}{model_id}".encode()  # half a character can't be kept
     is_time = isinstance(timestamp, (int, float)) and 0 <= timestamp < _YEAR_10000
     if not (texts and is_time and isinstance(metadata, dict)):
-        raise ValueError("it is no response")
+        raise ValueError("it is not a response")
     return Response(content, model_id, timestamp=timestamp, metadata=metadata)

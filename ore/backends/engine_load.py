@@ -272,7 +272,7 @@ def longest_window(path: Path, head: dict[str, Any]) -> int:
         return _BOUND
     if not _LEAST <= length < _BOUND:  # the engine would end the process, or take no prompt
         raise BackendError(
-            f"{path} can't be loaded, for it claims a window of {length} tokens: use another model."
+            f"{path} can't be loaded, because it claims a window of {length} tokens: use another model."
         )
     return length
 

@@ -221,7 +221,7 @@ def not_spelt_error(model_id: str) -> CapabilityError:
 def checked_logprob(found: Any) -> float:
     """Return a server's log-probability; ``ValueError`` or ``TypeError`` for what can't be one."""
     if not isinstance(found, (int, float)):  # a text may be a key, which Python would quote
-        raise TypeError("a log-probability is no number")
+        raise TypeError("a log-probability is not a number")
     logprob = float(found)
     if not logprob <= _ROUNDED:
         raise ValueError(f"a log-probability is {logprob}")

@@ -78,7 +78,7 @@ def parse_manifest(data: bytes) -> Manifest:
     """
     value = strictjson.parse(data, limit=MANIFEST_BYTES)
     if not isinstance(value, dict) or value.get("schemaVersion") != _SCHEMA:
-        raise ValueError(f"it is no manifest of schemaVersion {_SCHEMA}")
+        raise ValueError(f"it is not a manifest of schemaVersion {_SCHEMA}")
     layers = value.get("layers")
     if not isinstance(layers, list) or not layers:
         raise ValueError("it names no layers")
@@ -104,7 +104,7 @@ def parse_manifest(data: bytes) -> Manifest:
 
 def _layer(value: Any, where: str) -> Layer:
     if not isinstance(value, dict):
-        raise ValueError(f"its {where} is no object")
+        raise ValueError(f"its {where} is not an object")
     kind, digest, size = (value.get(name) for name in ("mediaType", "digest", "size"))
     if not isinstance(kind, str) or not kind.isprintable() or not 0 < len(kind) <= _LONGEST_TYPE:
         raise ValueError(f"its {where} has no media type")

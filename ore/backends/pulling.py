@@ -202,7 +202,7 @@ def _fetch_weights(
 
 
 def _refused(name: ModelName, why: str) -> CapabilityError:
-    return CapabilityError(f"{name} was not fetched, for the engine can't run it: {why}.")
+    return CapabilityError(f"{name} was not fetched, because the engine can't run it: {why}.")
 
 
 def _require_gguf(path: Path, name: ModelName) -> None:

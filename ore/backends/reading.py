@@ -218,7 +218,7 @@ def pieces_of(tokens: Iterable[dict[str, Any]]) -> list[bytes]:
 def as_bytes(numbers: Any) -> bytes:
     """Return the bytes of a list of numbers; ``TypeError`` or ``ValueError`` for anything else."""
     if not isinstance(numbers, list):
-        raise TypeError("a token is no list of bytes")
+        raise TypeError("a token is not a list of bytes")
     if len(numbers) > _LONGEST_TOKEN:
         raise ValueError(f"a token has more than {_LONGEST_TOKEN:,} bytes")
     return bytes(numbers)

@@ -50,7 +50,8 @@ _OF_A_PULL = (
     ),
     (
         r"HTTP response to HTTPS client",
-        "can't fetch '{model}', for its registry does not speak https ({shown}): add `insecure=True` to "
+        "can't fetch '{model}', because its registry does not speak https ({shown}): add "
+        "`insecure=True` to "
         "ask it over http.",
     ),
     (

@@ -21,7 +21,7 @@ from ore.errors import (
 )
 
 GO_ON = "give the same command again, which goes on where this one ended"
-NO_ADDRESS = "it is no address of the web"
+NO_ADDRESS = "it is not a web address"
 MOST_TRIES = 6
 """How often the same is asked for where nothing comes of it."""
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "record layer failure")

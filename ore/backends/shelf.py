@@ -222,16 +222,14 @@ class Shelf(NamedTuple):
                 "Ollama, or fetch a build of it in that format"
             )
         if self.config(name, manifest).get("remote_host"):
-            return (
-                "it has no weights, for it runs on another machine (Ollama's cloud); name another"
-            )
+            return "it has no weights, because it runs on another machine (Ollama's cloud); name another"
         return "its manifest names no weights; name another model"
 
     def _read_object(self, name: ModelName, layer: Layer, limit: int) -> dict[str, Any]:
         """Return a blob parsed as a JSON object; ``ValueError`` where it is not one."""
         found = strictjson.parse(self._read_blob(name, layer, limit), limit=limit)
         if not strictjson.is_object(found):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
         return found
 
     def _read_blob(self, name: ModelName, layer: Layer, limit: int) -> bytes:

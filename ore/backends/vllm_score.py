@@ -184,7 +184,7 @@ class VllmAsking:
 def _numbers(found: Any) -> list[int]:
     """Return the tokens of an answer; ``TypeError`` for anything else."""
     if not isinstance(found, list) or not all(type(each) is int for each in found):
-        raise TypeError("its tokens are no numbers")
+        raise TypeError("its tokens are not numbers")
     return found
 
 

@@ -34,9 +34,9 @@ def show_rows(run: Run, rows: RowRun) -> None:
 
 def _table(plan: RowsPlan) -> list[tuple[str, str]]:
     least, likely, most = (plan.tokens[name] for name in ("least", "likely", "most"))
-    took = f"not known before {FIRST_GUESS} rows are there"
+    took = f"not known until {FIRST_GUESS} rows are done"
     if plan.seconds is not None:
-        took = f"about {duration(plan.seconds)}, if each takes as long as those there"
+        took = f"about {duration(plan.seconds)}, if each takes as long as those that are done"
     return [
         ("rows", f"{plan.rows:,}"),
         ("there already", f"{plan.there:,}"),

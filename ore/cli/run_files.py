@@ -121,7 +121,7 @@ def _planned(options: Options, plan: ParsedPlan, path: str) -> tuple[Options, Gi
     if changes:
         raise UsageError(
             f"{changes[0]} can't change the plan {shown}, which has its messages: leave it out, or "
-            f"plan anew."
+            f"make a new plan."
         )
     changed: dict[str, Any] = {"run_file": None, "prompt": turn.prompt, "no_stdin": True}
     changed |= {"persona": plan.persona, "grant": plan.grants or options.grant}

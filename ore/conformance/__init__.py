@@ -65,7 +65,7 @@ def check(make: Callable[[], Any]) -> list[Finding]:
     for kind, rules in RULES.items():
         if isinstance(made, kind):
             return [_judged(rule, make) for rule in rules]
-    raise TypeError(f"{type(made).__name__} is no Reasoner, SessionStore or Tool")
+    raise TypeError(f"{type(made).__name__} is not a Reasoner, SessionStore or Tool")
 
 
 def _judged(rule: Callable[[Callable[[], Any]], None], make: Callable[[], Any]) -> Finding:

@@ -281,7 +281,9 @@ def diff_folders(
         if why := why_unknown(each):
             raise ArtifactError(f"'{one_line(each)}' can't be read: {why}.")
     if other := [each for each in folders if not os.path.isdir(each)]:
-        raise ArtifactError(f"'{one_line(other[0])}' is no folder: name two folders of artifacts.")
+        raise ArtifactError(
+            f"'{one_line(other[0])}' is not a folder: name two folders of artifacts."
+        )
     names = [{os.path.relpath(path, each) for path in files_of([each])} for each in folders]
     every = sorted(names[0] | names[1])
     for number, name in enumerate(every, 1):

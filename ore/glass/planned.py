@@ -183,10 +183,10 @@ def parse_plan(data: bytes, path: str) -> ParsedPlan:
         _require({"expect": {}, **plan}, dict, "expect")
         persona, grants = plan.get("persona"), plan.get("grants", [])
         if not is_list_of_texts(grants) or not isinstance(persona, (str, type(None))):
-            raise ValueError("its grants are no list of texts, or its persona is no text")
+            raise ValueError("its grants are not a list of texts, or its persona is not text")
         pin = plan.get("pin")
         if pin is not None and not (isinstance(pin, str) and _PIN.fullmatch(pin)):
-            raise ValueError("its pin is no part of a digest")
+            raise ValueError("its pin is not part of a digest")
         think, schema = plan["options"].get("think"), plan["options"].get("format", {})
         if not is_object(schema) or str(think) not in _THINK:
             raise ValueError("its options have a think or a format that ORE does not have")
@@ -196,7 +196,7 @@ def parse_plan(data: bytes, path: str) -> ParsedPlan:
             )
         choices = plan["options"].get("choices", ["", ""])
         if not is_list_of_texts(choices) or len(choices) < 2:
-            raise ValueError("its options have choices that are no words to choose from")
+            raise ValueError("its options have choices that are not words to choose from")
         messages = _messages(plan)
         turn = _turn(messages, plan.get("routing"))
     except ValueError as exc:
@@ -223,7 +223,7 @@ def _messages(plan: Mapping[str, Any]) -> list[dict[str, str]]:
         raise ValueError("it has no list of messages")
     for each in messages:
         if not is_object(each):
-            raise ValueError("its messages are no objects")
+            raise ValueError("its messages are not objects")
         _require(each, str, "role", "content", "source")
         if "images" in each:
             raise _NotHeld("its turn has images, of which it has the hashes only", "`images=`")
@@ -240,7 +240,7 @@ def _turn(messages: list[dict[str, str]], routing: Any) -> Planned:
     skills = _taken(before, (_SKILL,), "system")
     results = _taken(before, _TOOLS, "user")
     if not all(is_of_session(each["source"]) for each in before) or last["role"] != "user":
-        raise ValueError("its messages are in no order that a turn has")
+        raise ValueError("its messages are not in the order of a turn")
     name = before[0]["source"].rpartition("#")[0].partition(":")[2] if before else ""
     return Planned(
         prompt=last["content"],
@@ -281,7 +281,7 @@ def _decision(routing: Any) -> RoutingDecision | None:
     try:
         return None if routing is None else RoutingDecision(**routing)
     except TypeError as exc:
-        raise ValueError("its routing is no decision of a router") from exc
+        raise ValueError("its routing is not a router's decision") from exc
 
 
 def _require(found: Mapping[str, Any], kind: type, *keys: str) -> None:

@@ -39,5 +39,5 @@ def report_form(name: str, paths: Iterable[os.PathLike[str] | str]) -> str:
         UsageError: There is no such form, or one of the paths is stdin; or ``paths`` is one path.
     """
     if name not in NAMES:
-        raise UsageError(f"{name!r} is no form: it is one of {', '.join(NAMES)}.")
+        raise UsageError(f"{name!r} is not a form: use one of {', '.join(NAMES)}.")
     return filled(name, gather(paths))

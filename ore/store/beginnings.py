@@ -63,7 +63,7 @@ def read_beginning(root: Path, name: str) -> Beginning | None:
     except (OSError, ValueError) as exc:
         raise InvalidSessionError(
             f"What the session '{name}' was begun with can't be used: {_why(exc)}. {root / file} "
-            f"is left as it is: mend it, or move it away.",
+            f"is left as it is: correct it, or move it away.",
             name,
         ) from exc
 

@@ -148,7 +148,7 @@ class SessionFiles:
             status = folder.stat(file)
             known = self._known.get(name)
             if known is None or known.fingerprint != _fingerprint(status):
-                stored, status = self.read(folder, name, "was not saved, for its file is bad")
+                stored, status = self.read(folder, name, "was not saved, because its file is bad")
                 known = _Known(_fingerprint(status), stored)
             if not is_continuation(session, known.session):
                 raise SessionChangedError(
@@ -209,7 +209,7 @@ def _encode(session: Session, text: bytearray, ids: set[str], name: str) -> byte
         end = encode(session, text, ids)
     except ValueError as exc:
         raise InvalidSessionError(
-            f"The session '{name}' was not saved, for it could not be read again: {exc}.", name
+            f"The session '{name}' was not saved, because it could not be read again: {exc}.", name
         ) from exc
     if len(text) + len(end) > LARGEST_SESSION:
         raise SessionNotSavedError(

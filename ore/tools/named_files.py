@@ -103,7 +103,7 @@ class _Seen:
         if self._files > _MOST_IN_ALL or self._in_vain > _MOST_IN_VAIN:
             raise FileAccessError(
                 f"The folders that are named have more than {_MOST_IN_ALL:,} files together, or more "
-                f"than {_MOST_IN_VAIN >> 30} GiB that are no text: name files, or fewer folders.",
+                f"than {_MOST_IN_VAIN >> 30} GiB that is not text: name files, or fewer folders.",
                 folder,
             )
 

@@ -54,7 +54,7 @@ def _entry_points(report: Callable[[str], None]) -> list[Any]:
         except Exception as exc:  # of Python's, at what it did not expect
             where = one_line(str(getattr(package, "_path", package.locate_file(""))))
             why = said_by(exc)[:_MOST_SHOWN].rstrip(".")
-            report(f"The entry points in {where} can't be read: {why}. Install that package anew.")
+            report(f"The entry points in {where} can't be read: {why}. Reinstall that package.")
     return found
 
 
@@ -72,7 +72,7 @@ class PackageTool(Tool):
 
     def __init__(self, made: Tool) -> None:
         if not isinstance(made, Tool):
-            raise TypeError("it is no tool: it must be an ore.Tool")
+            raise TypeError("it is not a tool: it must be an ore.Tool")
         self.made: Tool = made
         self.name: str = _text(made.name)
         self.description: str = _text(made.description)

@@ -214,9 +214,9 @@ def test_a_signature_may_have_other_line_ends(file, keys, signers, end):
 @pytest.mark.parametrize(
     "data, why",
     [
-        (b"", "it is no SSH signature"),
-        (b"\0" * 100, "it is no SSH signature"),
-        (b"-----BEGIN SSH SIGNATURE-----\n", "it is no SSH signature"),
+        (b"", "it is not an SSH signature"),
+        (b"\0" * 100, "it is not an SSH signature"),
+        (b"-----BEGIN SSH SIGNATURE-----\n", "it is not an SSH signature"),
         (b"-----BEGIN SSH SIGNATURE-----\n!\n-----END SSH SIGNATURE-----", "its Base64 is damaged"),
         (b"-----BEGIN SSH SIGNATURE-----\nQUJD\n-----END SSH SIGNATURE-----", "of version 1"),
         (
@@ -295,8 +295,8 @@ def test_what_is_no_file_is_not_signed(folder, keys):
     [
         ("none", "no such file or directory"),
         ("folder", "it is not a regular file"),
-        ("text", "it is no key that ssh-keygen can read"),
-        ("sparse", "it is no key that ssh-keygen can read"),
+        ("text", "it is not a key that ssh-keygen can read"),
+        ("sparse", "it is not a key that ssh-keygen can read"),
         ("open", "others can read it; run chmod 600 on it"),
         ("half.pub", "its private key is neither beside it nor with an agent; run ssh-add"),
         ("locked", "it would ask for its passphrase for each file; run ssh-add on it first"),

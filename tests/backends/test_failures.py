@@ -461,7 +461,7 @@ def test_a_port_that_is_none_is_no_fault_of_the_look_for_a_proxy(place, monkeypa
 def test_a_registry_s_redirect_that_can_not_be_read_leads_nowhere():
     away = b"HTTP/1.1 302 Found\r\nLocation: http:////b[\r\nContent-Length: 0\r\n\r\n"
     with one_answer(away) as (server, _):
-        assert "redirects to where ORE does not go (it is no address" in said_of(
+        assert "redirects to where ORE does not go (it is not a web address" in said_of(
             of_registry, server.url
         )
 

@@ -178,7 +178,9 @@ def test_another_users_empty_file_does_not_say_who_may_read_what_replaces_it():
 )
 def test_a_file_that_is_not_an_artifact_is_never_overwritten(content):
     Path("run.json").write_bytes(content)
-    why = "run.json: it is there already and is not a whole artifact; move it away, or"
+    why = (
+        "run.json: it is there already and is not an artifact, or not a whole one; move it away, or"
+    )
     assert str(refused("run.json", why)).startswith("run.json can't be ")
     assert Path("run.json").read_bytes() == content
 

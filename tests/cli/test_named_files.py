@@ -266,7 +266,7 @@ def test_what_is_looked_at_in_folders_is_bounded_for_all_of_them_together(
     assert ore("Hi", *["-f", str(folder)] * 4).code == 0
     result = ore("Hi", *["-f", str(folder)] * 5)
     assert (result.code, result.calls) == (1, [])
-    assert "have more than 24 files together" in result.err and "GiB that are no text" in result.err
+    assert "have more than 24 files together" in result.err and "GiB that is not text" in result.err
 
 
 @pytest.mark.parametrize("data", [b"\xff" * 40, b" " * 40])
@@ -279,7 +279,7 @@ def test_bytes_of_what_is_no_text_are_bounded_for_all_folders_together(
     assert ore("Hi", *["-f", str(tmp_path)] * 2).code == 0
     result = ore("Hi", *["-f", str(tmp_path)] * 3)
     assert (result.code, result.calls) == (1, [])
-    assert result.err.endswith("that are no text: name files, or fewer folders.\n")
+    assert result.err.endswith("that is not text: name files, or fewer folders.\n")
 
 
 def test_a_folder_without_a_text_stops_the_turn_and_says_what_is_in_it(ore, tmp_path):

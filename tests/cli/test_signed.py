@@ -114,7 +114,7 @@ def test_the_signature_of_somebody_else_is_left_alone(ore):
     "key, why",
     [
         ("none", "The key none can't sign: no such file or directory."),
-        ("lab", "The key lab can't sign: it is no key that ssh-keygen can read."),
+        ("lab", "The key lab can't sign: it is not a key that ssh-keygen can read."),
     ],
 )
 @pytest.mark.parametrize("to", [["--artifact-out", "x.json"], ["--runs", "log"]])

@@ -38,7 +38,7 @@ def test_a_table_and_a_form_are_those_of_the_command_line(tmp_path, monkeypatch,
     ):
         assert ore.main(["-q", "--report", ".", *flags]) == 0
         assert capsys.readouterr().out == text
-    with pytest.raises(UsageError, match="is no form"):
+    with pytest.raises(UsageError, match="is not a form"):
         ore.report_form("../page", ["."])
 
 
@@ -104,7 +104,7 @@ def test_a_path_is_taken_as_its_text_is_and_a_text_as_its_path(tmp_path):
     ):
         with pytest.raises(UsageError, match="nothing to report on"):
             report([])
-    with pytest.raises(ArtifactError, match="'' is no folder"):
+    with pytest.raises(ArtifactError, match="'' is not a folder"):
         next(ore.diff_folders("", tmp_path))
 
 

@@ -415,7 +415,7 @@ def test_weights_that_came_before_as_something_else_are_looked_at_all_the_same(r
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        (b"[1]", "it is no JSON object"),
+        (b"[1]", "it is not a JSON object"),
         (b'{"temperature": NaN}', "it holds NaN"),
         (b'{"stop": "\xff"}', "it is not UTF-8 at byte 10"),
         (as_bytes({"stop": "a" * (1 << 16)}), "they have more than 65,536 bytes"),

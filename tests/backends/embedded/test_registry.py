@@ -279,13 +279,13 @@ def test_an_address_that_was_good_for_a_while_is_asked_for_again(root, monkeypat
     "to, said",
     [
         ("http://models.example/x", "over http, which `insecure=True` allows"),
-        ("ftp://127.0.0.1/x", "no address of the web"),
-        ("file:///etc/passwd", "no address of the web"),
+        ("ftp://127.0.0.1/x", "not a web address"),
+        ("file:///etc/passwd", "not a web address"),
         ("http://user:word@127.0.0.1/x", "holds a password"),
         ("http://[", "over http"),
-        ("http://[::1", "no address of the web"),
-        ("http://user:word/@models.example", "no address of the web"),
-        (f"http://{'a' * 70_000}", "no address of the web"),
+        ("http://[::1", "not a web address"),
+        ("http://user:word/@models.example", "not a web address"),
+        (f"http://{'a' * 70_000}", "not a web address"),
     ],
 )
 def test_a_redirect_that_leads_astray_is_not_followed(registry, to, said):

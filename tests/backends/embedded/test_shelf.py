@@ -138,7 +138,7 @@ MANY = [layer(mediaType="application/vnd.ollama.image.license")] * 10_000
         (b"[]", "schemaVersion"),
         (b'{"schemaVersion": 1, "layers": []}', "schemaVersion"),
         (manifest_of(), "no layers"),
-        (manifest_of(7), "layer 1 is no object"),
+        (manifest_of(7), "layer 1 is not an object"),
         (manifest_of(layer(size=-1)), "no size"),
         (manifest_of(layer(size=1.5)), "no size"),
         (manifest_of(layer(size=True)), "no size"),
@@ -148,7 +148,7 @@ MANY = [layer(mediaType="application/vnd.ollama.image.license")] * 10_000
         (manifest_of(layer(digest=DIGEST + "\n")), "no SHA-256"),
         (manifest_of(layer(digest="md5:" + "0" * 32)), "no SHA-256"),
         (manifest_of(layer(mediaType="\x1b[2J")), "no media type"),
-        (manifest_of(layer(), config=7), "config is no object"),
+        (manifest_of(layer(), config=7), "config is not an object"),
         (manifest_of(*MANY), "10,000 layers"),
         (b"[" * 100_000, "nested deeper"),
         (b'{"schemaVersion": 2, "schemaVersion": 2}', "twice"),
@@ -270,7 +270,7 @@ def test_a_layer_that_is_a_link_or_too_large_or_no_json_is_said(root):
     put_model(root, "tiny", GGUF, params="[1]", license="x" * (1 << 21))
     shelf = Shelf(root)
     manifest = shelf.manifest(NAME)
-    with pytest.raises(FileAccessError, match="parameters of tiny.*no JSON object"):
+    with pytest.raises(FileAccessError, match="parameters of tiny.*not a JSON object"):
         shelf.parameters(NAME, manifest)
     with pytest.raises(FileAccessError, match="larger than"):
         shelf.texts(NAME, manifest, "license")

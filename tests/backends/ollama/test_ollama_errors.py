@@ -84,7 +84,7 @@ def body(error: object, **more: object) -> bytes:
                 "gave HTTP response to HTTPS client"
             ),
             BackendError,
-            f"The server at {AT} can't fetch 'm', for its registry does not speak https (pull model "
+            f"The server at {AT} can't fetch 'm', because its registry does not speak https (pull model "
             f'manifest: Get "https://127.0.0.1:5599/v2/team/m/manifests/v1": http: server gave HTTP '
             f"response to HTTPS client): add `insecure=True` to ask it over http.",
         ),

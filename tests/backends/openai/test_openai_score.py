@@ -288,7 +288,7 @@ def test_a_text_larger_than_the_window_that_a_server_lists_is_not_sent_to_be_sco
         (said(entry(logprob=3), entry(2)), "not of the right shape"),
         (said(entry(logprob=-(10**400)), entry(2)), "not of the right shape"),
         (said(entry(logprob=None), entry(2)), "not of the right shape"),
-        (said(entry(logprob="sk-1"), entry(2)), "a log-probability is no number"),
+        (said(entry(logprob="sk-1"), entry(2)), "a log-probability is not a number"),
         (said(entry(top_logprobs=[]), entry(2)), "not of the right shape"),
         (said([]), "not of the right shape"),
         ([data("[1]")], "an event is not an object"),
