@@ -173,6 +173,18 @@ def test_no_real_vocabulary_makes_fewer_tokens_than_the_least(kind):
     assert most <= expected.most
 
 
+@pytest.mark.parametrize(
+    "text, tokens",
+    [
+        ("<｜User｜>High?<｜Assistant｜>Low.<｜end▁of▁sentence｜>" * 9, 63),
+        ("[INST]High?[/INST]Low.[TOOL_CALLS]" * 9, 63),
+    ],
+    ids=["DeepSeek", "Mistral"],
+)
+def test_a_mark_of_a_chat_is_one_token_for_whose_it_is(text, tokens):
+    assert estimate([text.encode()]).least <= tokens
+
+
 EVEN = ("Base64", "a line", "blanks", "one letter")
 """Kinds that no bound is near to: their characters say little of how many tokens they make."""
 
