@@ -375,6 +375,14 @@ def test_an_interrupt_as_a_stream_begins_to_read_stops_no_later_turn(monkeypatch
     assert engine.execute("Hello", session).content == "one" and len(session.messages) == 2
 
 
+def test_a_program_can_read_any_stream_in_a_loop():
+    async def read():
+        stream = ore.AsyncStream(ORE(ScriptedReasoner([["a", "b"]]), "").stream("Hello"))
+        return [piece async for piece in stream], stream.response.content
+
+    assert asyncio.run(read()) == (["a", "b"], "ab")
+
+
 @pytest.mark.slow
 def test_turns_of_one_loop_wait_side_by_side():
     async def ask(server):

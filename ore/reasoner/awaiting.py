@@ -70,7 +70,7 @@ class AsyncStream(AsyncIterator[str]):
 
     _is_over = True  # where __init__ has failed, there is nothing to stop
 
-    def __init__(self, stream: Stream, session: Session | None) -> None:
+    def __init__(self, stream: Stream, session: Session | None = None) -> None:
         self._stream, self._stop, self._session = stream, stream._stop, session
         self._is_over = self._is_closed = False
         self._pieces: asyncio.Queue[tuple[str, BaseException | None]] | None = None
