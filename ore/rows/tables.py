@@ -300,9 +300,8 @@ def _texts_of(text: str) -> dict[str, str]:
     """Return the values of an object as texts; other values are written as JSON."""
     try:
         found = strictjson.parse(text.encode("utf-8"), limit=LONGEST_ROW, most=MOST_VALUES)
-    except (
-        ValueError
-    ) as exc:  # it counts lines from this one; the table's own number is said elsewhere
+    except ValueError as exc:
+        # Its lines count from this one; the table's own number is said elsewhere.
         raise ValueError(str(exc).replace(" at line 1, column", " at column")) from exc
     if not is_object(found):
         raise ValueError("it is JSON, but not an object: write one with a value for each column")
