@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ore.cli.runs import Run
-from ore.glass.choosing import about_covered, said
+from ore.glass.choosing import said
 from ore.types import Response
 
 
@@ -14,11 +14,8 @@ def show_choice(run: Run, response: Response) -> None:
 
 
 def tell_numbers(run: Run, response: Response) -> None:
-    """Say what the numbers alone do not show."""
-    if "choice" in response.metadata:
-        if told := about_covered(response):
-            run.console.notice(told)
-    elif run.asked.settings.logprobs:
+    """Say how likely the tokens of the answer were, if that was asked for."""
+    if run.asked.settings.logprobs:
         run.console.notice(_logprob(response))
 
 

@@ -261,8 +261,7 @@ def _code_block(answer: str) -> str | CheckFailedError:
 
 def _tell(run: Run, response: Response, told: Told, *, is_cut: bool) -> None:
     _tell_limits(run, response, is_cut=is_cut)
-    if run.asked.settings.choices is not None or run.asked.settings.logprobs:
-        tell_numbers(run, response)
+    tell_numbers(run, response)
     if run.asked.images and run.conversation.name is not None:
         what = "image is" if len(run.asked.images) == 1 else "images are"
         run.console.notice(

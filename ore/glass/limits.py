@@ -11,6 +11,7 @@ from ore.backends.settings import Settings
 from ore.backends.window import LARGER_WINDOW, ends_answer
 from ore.files.neutral import brief
 from ore.files.strictjson import above_zero, part
+from ore.glass.choosing import about_covered
 from ore.types import Response
 from ore.types.artifact_fields import cut_off_by, other_model
 
@@ -78,7 +79,8 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
 def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]:
     """Yield what else to know of an answer, a sentence each, though it may be what was asked for.
 
-    It is empty, goes round in circles, or nearly fills the context window.
+    It is empty, goes round in circles, is a word that the model would hardly say, or nearly fills the
+    context window.
 
     Args:
         response: The answer; what its metadata say in another way than ORE's reasoners do is left out.
@@ -94,6 +96,8 @@ def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]
         yield f"The answer is empty{_ASKED_FOR_TOOLS if asks else ''}."
     if RepeatedLines().closed_by(response.content + "\n"):
         yield IN_CIRCLES
+    if (seldom := about_covered(response)) is not None:
+        yield seldom
     if fit.get("status") != "truncated" and window and used > NEARLY_FULL * window:
         yield f"The context window is nearly full: {min(used, window)} of {window} tokens{advice}."
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ore import notices_of
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.settings import Settings
 from ore.glass.choosing import ChoosingReasoner
@@ -108,7 +109,11 @@ def test_rows_say_as_a_turn_does_that_the_model_would_say_no_word(choose, backen
     for result in (asked, there):
         (line,) = (each for each in result.err.splitlines() if said in each)
         assert result.code == 0 and "row 1" in line
+    reasoner = ChoosingReasoner(backend.engine, "m", Settings(choices=("yes", "no")))
+    (told,) = notices_of(reasoner.reason([Message("user", "hi")]))
+    assert said in told
     backend.engine.shares = SHARES
+    assert not [*notices_of(reasoner.reason([Message("user", "hi")]))]
     (folder / "t.csv").write_text("a\nho\n")
     assert "The model says" not in choose(*rows).err
 
