@@ -21,6 +21,7 @@ from ore.errors import ArtifactError, CheckFailedError, UsageError
 from ore.files.neutral import brief, one_line
 from ore.glass.rerun import Rerun, find_model, not_repeated
 from ore.types import ExecutionArtifact
+from ore.types.artifact_fields import cut_off_by
 
 
 @dataclass(frozen=True)
@@ -143,5 +144,6 @@ def _require_whole(data: bytes, source: str) -> None:
 
 def _tell_answer(artifact: ExecutionArtifact, console: Console) -> None:
     run, model = brief(artifact.execution_id), brief(answered_by(artifact))
-    empty = "" if artifact.output.content.strip() else ", which is empty"
-    console.notice(f"Going on from the answer of {run} ({model}){empty}.")
+    how = "" if cut_off_by(artifact.output.metadata) is None else ", which was cut off"
+    how = how if artifact.output.content.strip() else ", which is empty"
+    console.notice(f"Going on from the answer of {run} ({model}){how}.")

@@ -239,6 +239,13 @@ def test_an_empty_answer_is_gone_on_from_and_said(ore, folder):
     assert result.code == 0 and "which is empty" in result.err
 
 
+def test_an_answer_that_was_cut_off_is_gone_on_from_and_said(ore, folder):
+    record(folder / "draft.json", "Draft", metadata={"done_reason": "length"})
+    record(folder / "whole.json", "Draft", metadata={"done_reason": "stop"})
+    assert "which was cut off." in ore("Shorten it", "--after", "draft.json").err
+    assert "cut off" not in ore("Shorten it", "--after", "whole.json").err
+
+
 @pytest.mark.parametrize("flags", [["-i"], ["-c"], ["--artifact-in", "draft.json"]], ids=str)
 def test_it_is_for_a_single_turn_with_a_prompt(ore, draft, flags):
     result = ore("--after", "draft.json", *flags)
