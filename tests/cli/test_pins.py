@@ -215,6 +215,7 @@ def test_a_program_can_find_out_that_a_model_became_another_one_in_a_run_over_ro
         again = over_rows(engine, "And {{n}}", table, folder=tmp_path / "out")
         assert [each.content for each in again.outcomes()] == ["Paris."] * 2
         assert again.is_other_model()
+        engine.close()
 
 
 @pytest.fixture
