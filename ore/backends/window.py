@@ -37,9 +37,13 @@ _ONE_TOKEN = (
 """What a vocabulary may have as one token, of several kinds of characters, and a word for it: a tag of
 HTML (Gemma), a mark of a chat (``<|im_end|>``, ``[INST]``), and a word with its ``'t`` (gpt-oss)."""
 
-_AMONG_OTHERS = re.compile(rb"\xe2(?=[\xa0-\xa3\xb0-\xb7])|\xea(?=[\x80-\xaf])")
-"""What begins a letter of Braille, Tifinagh, Coptic and Glagolitic as it does signs; of Yi, Vai,
-Javanese and Meitei as it does Korean."""
+_AMONG_OTHERS = re.compile(
+    rb"\xe2(?=[\x92\x93\xa0-\xa3\xb0-\xb7])|\xea(?=[\x80-\xaf])|\xe3(?=[\x84-\x86])"
+    rb"|\xef(?=\xba|\xbb[\x80-\xbc]|\xbd[\xa1-\xbf]|\xbe)"
+)
+"""What begins a letter of Braille, Tifinagh, Coptic and Glagolitic, or one in a circle, as it does signs;
+of Yi, Vai, Javanese and Meitei, of Bopomofo, half-width kana and single Korean ones, and the forms of
+Arabic ones, as it does Chinese and Korean."""
 
 _TWO_TOKENS = re.compile(
     rb"\xe2(?=([\x81-\x85\x87-\x93\x96-\x9f\xa4-\xaf][\x80-\xbf])(?!\xe2\1))"

@@ -249,10 +249,28 @@ def test_what_few_vocabularies_know_is_tokens_for_each_of_its_bytes(text, tokens
         ("A♠ K♥ Q♦ J♣ 10♠ vs 9♥ 9♦ 9♣ 2♠ 2♥ " * 6, 229),
         ("٢٠٢٣ ٤٥٦ ٧٨٩ ١٢٣٤ ٥٦٧٨ " * 6, 217),
         ("۱۲۳۴۵۶۷ ۱۴۰۲/۰۸/۱۵ ۰۹۱۲۳۴۵۶۷۸۹ " * 6, 342),
+        ("ﾌﾘｺﾐ ｶ)ﾔﾏﾀﾞｼﾖｳｼﾞ ﾐｽﾞﾎ ﾎﾝﾃﾝ ﾔﾏﾀﾞﾊﾅｺ ｺｸﾐﾝﾎｹﾝ ﾃｽｳﾘﾖｳ", 133),
+        ("ㅇㄱㄹㅇ ㄹㅇㅋㅋ ㅇㅈ ㄱㅅㄱㅅ ㅠㅜ ㅊㅋㅊㅋ ㄴㄴ ㅂㅂ ㅈㅅ ㅎㄷㄷ", 96),
+        ("ﺍﻟﺴﻼﻡ ﻋﻠﻴﻜﻢ ﻭﺭﺣﻤﺔ ﺍﻟﻠﻪ ﻭﺑﺮﻛﺎﺗﻪ", 82),
+        ("ⓣⓗⓔ ⓠⓤⓘⓒⓚ ⓑⓡⓞⓦⓝ ⓕⓞⓧ", 48),
+        ("ㄋㄧㄏㄠ ㄨㄛㄕ ㄊㄞㄨㄢ ㄖㄣ", 42),
     ],
-    ids=["sets", "chemistry", "APL", "shapes", "cards", "Arabic digits", "Persian digits"],
+    ids=[
+        "sets",
+        "chemistry",
+        "APL",
+        "shapes",
+        "cards",
+        "Arabic digits",
+        "Persian digits",
+        "half-width kana",
+        "single Korean letters",
+        "forms of Arabic",
+        "circles",
+        "Bopomofo",
+    ],
 )
-def test_signs_and_the_digits_of_arabic_are_two_tokens(text, tokens):
+def test_signs_and_odd_digits_and_letters_are_two_tokens_and_more(text, tokens):
     """As SmolLM2 counts them. A conversation that is taken for less is complete although it was cut."""
     assert tokens < 1.15 * estimate([text.encode()]).likely
 
