@@ -93,7 +93,7 @@ def main() -> int:
             if before is not None:
                 text = renewed(before, described(here), results, drawn)
             page.write_text(text, encoding="utf-8")
-            sys.stdout.write(f"{page} is written, with {len(drawn)} pictures.\n")
+            _say(f"{page} is written, with {len(drawn)} pictures.")
     return 0
 
 
@@ -147,13 +147,11 @@ def _equipped(here: Place, folder: Path | None) -> tuple[Place, list[str]]:
     """
     folder, remarks = folder or here.folder / "installed", []
     for what, requirements in (("ore", "requirements.txt"), ("llm", "benchmarks/requirements.txt")):
-        sys.stdout.write(f"Installing the packages of {what} ...\n")
-        sys.stdout.flush()
+        _say(f"Installing the packages of {what} ...")
         try:
             programs = install(folder / what, requirements)
         except (OSError, subprocess.CalledProcessError) as exc:
-            why = (getattr(exc, "stderr", None) or str(exc)).strip().splitlines()
-            remarks.append(f"The packages of {what} could not be installed: {why[-1]}")
+            remarks.append(f"The packages of {what} could not be installed: {_last_line(exc)}")
         else:
             found = {"python": str(programs / "python")} if what == "ore" else {}
             here = replace(here, **(found or {"peer": str(programs / "llm")}))
@@ -170,8 +168,7 @@ def _drawn(
     found, python = drawing.charts(results), sys.executable
     try:
         if here.peer is not None or here.python != sys.executable:
-            sys.stdout.write("Installing the packages of the pictures ...\n")
-            sys.stdout.flush()
+            _say("Installing the packages of the pictures ...")
             programs = install(here.folder / "drawing", "benchmarks/requirements-drawing.txt")
             python = str(programs / "python")
         elif importlib.util.find_spec("matplotlib") is None:
@@ -180,29 +177,35 @@ def _drawn(
         text, environ = drawing.as_text(found), {**here.environ, "MPLCONFIGDIR": str(here.folder)}
         subprocess.run(command, input=text, text=True, env=environ, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as exc:
-        why = (getattr(exc, "stderr", None) or str(exc)).strip().splitlines()
-        return set(), [f"The pictures could not be drawn: {why[-1]}"]
+        return set(), [f"The pictures could not be drawn: {_last_line(exc)}"]
     return {chart.name for chart in found}, []
 
 
 def _measured(topic: Topic, here: Place) -> list[Comparison] | str:
     """Measure a topic and show it; return the reason where it can't be measured here."""
-    sys.stdout.write(f"\n{topic.title}\n")
-    sys.stdout.flush()
+    _say(f"\n{topic.title}")
     begun = time.monotonic()
     try:
         found = topic.measure(here)
     except NotHere as exc:
-        sys.stdout.write(f"Not measured: {exc}.\n")
+        _say(f"Not measured: {exc}.")
         return str(exc)
     except RuntimeError as exc:  # what was measured before it is worth its page
-        sys.stdout.write(f"Failed: {exc}\n")
+        _say(f"Failed: {exc}")
         return "it failed"
     rows = [tuple(cell.replace("`", "") for cell in row.cells()) for row in found]
     took = time.monotonic() - begun
-    sys.stdout.write(f"{table([HEAD, *rows])}\n{topic.name}: {took:.0f} s for all of it\n")
-    sys.stdout.flush()
+    _say(f"{table([HEAD, *rows])}\n{topic.name}: {took:.0f} s for all of it")
     return found
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _last_line(exc: OSError | subprocess.CalledProcessError) -> str:
+    """Return the last line of what a command that failed has said, or of the error."""
+    return (getattr(exc, "stderr", None) or str(exc)).strip().splitlines()[-1]
 
 
 def _terminated(*_: object) -> None:
