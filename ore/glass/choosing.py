@@ -13,7 +13,6 @@ from ore.backends.turn_errors import TurnFailedError
 from ore.errors import CheckFailedError, UsageError
 from ore.files import read_regular
 from ore.files.neutral import one_line
-from ore.files.strictjson import part
 from ore.glass.scoring import scorer_of
 from ore.reasoner import Reasoner, Scorer
 from ore.types import Message, Response
@@ -23,8 +22,6 @@ if TYPE_CHECKING:  # a turn that chooses from no words does not load it
 
 MOST_WORDS, LONGEST_WORD = 1000, 200
 """How many words there may be, and how many characters each may have."""
-SELDOM = 0.01
-"""The probability of all words together below which the model would say something else."""
 
 _MOST_BYTES = 1 << 20
 
@@ -207,20 +204,3 @@ def check(response: Response, least: float) -> None:
     if choice["probability"] < least:
         shown = ", ".join(f"{word} {p:.4f}" for word, p in choice["probabilities"].items())
         raise CheckFailedError(f"No word is as likely as `least={least:g}` asks for: {shown}.")
-
-
-def about_covered(response: Response) -> str | None:
-    """Return the sentence that the model would say none of the words by itself, where it is so.
-
-    What its metadata say in another way than ORE's reasoners do is left out.
-    """
-    choice = part(response.metadata, "choice")
-    covered, rather = choice.get("covered"), choice.get("rather")
-    if not isinstance(covered, (int, float)) or not 0 <= covered < SELDOM:
-        return None
-    rather = rather[:LONGEST_WORD] if isinstance(rather, str) else ""
-    instead = f", and would rather begin with {rather!r}" if rather else ""
-    return one_line(
-        f"The model says one of these words with a probability of {covered:.2g} only"
-        f"{instead}: say in the prompt which words there are."
-    )

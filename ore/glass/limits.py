@@ -9,14 +9,15 @@ from typing import Any
 from ore.backends.joining import fewer_read, not_read
 from ore.backends.settings import Settings
 from ore.backends.window import LARGER_WINDOW, ends_answer
-from ore.files.neutral import brief
+from ore.files.neutral import brief, one_line
 from ore.files.strictjson import above_zero, part
-from ore.glass.choosing import about_covered
 from ore.types import Response
 from ore.types.artifact_fields import cut_off_by, other_model
 
 NEARLY_FULL = 0.9
 """The part of the context window from which a prompt is said to fill it."""
+SELDOM = 0.01
+"""The probability of all words to choose from together below which the model would say something else."""
 
 TOO_OFTEN, RECENT = 10, 100
 """How often the same line comes in an answer that goes round in circles, and in how many lines."""
@@ -24,6 +25,7 @@ IN_CIRCLES = (
     "The answer may go round in circles: one of its lines came for the tenth time. "
     "`options['num_predict']` limits an answer."
 )
+_LONGEST_WORD = 200  # characters of what a model would rather say
 _ASKED_FOR_TOOLS = (
     ": the model asked for tools, which ORE does not run for it. Tell it to answer without them, or ask "
     "another one"
@@ -96,10 +98,28 @@ def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]
         yield f"The answer is empty{_ASKED_FOR_TOOLS if asks else ''}."
     if RepeatedLines().closed_by(response.content + "\n"):
         yield IN_CIRCLES
-    if (seldom := about_covered(response)) is not None:
+    if (seldom := seldom_said(response)) is not None:
         yield seldom
     if fit.get("status") != "truncated" and window and used > NEARLY_FULL * window:
         yield f"The context window is nearly full: {min(used, window)} of {window} tokens{advice}."
+
+
+def seldom_said(response: Response) -> str | None:
+    """Return the sentence that the model of a ``response`` would say none of the words, where it is so.
+
+    What its metadata say in another way than ORE's reasoners do is left out.
+    """
+    choice = part(response.metadata, "choice")
+    covered, rather = choice.get("covered"), choice.get("rather")
+    if not isinstance(covered, (int, float)) or not 0 <= covered < SELDOM:
+        return None
+    instead = ""
+    if isinstance(rather, str) and rather:
+        instead = f", and would rather begin with {rather[:_LONGEST_WORD]!r}"
+    return one_line(
+        f"The model says one of these words with a probability of {covered:.2g} only"
+        f"{instead}: say in the prompt which words there are."
+    )
 
 
 def fit_of(response: Response) -> dict[str, Any]:

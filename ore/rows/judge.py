@@ -16,8 +16,7 @@ from ore.errors import CheckFailedError
 from ore.files import strictjson
 from ore.files.neutral import one_line
 from ore.files.strictjson import is_list, is_object, part
-from ore.glass.choosing import about_covered
-from ore.glass.limits import warnings_of
+from ore.glass.limits import seldom_said, warnings_of
 from ore.glass.origin import around
 from ore.reasoner import Reasoner, require_response
 from ore.rows.expectations import (
@@ -50,7 +49,7 @@ def not_as_asked(response: Response, settings: Settings) -> list[str]:
 
     It is what ``warnings_of`` yields, or a word was chosen that the model would hardly say.
     """
-    seldom = None if settings.choices is None else about_covered(response)
+    seldom = None if settings.choices is None else seldom_said(response)
     return [*warnings_of(response, settings), *([] if seldom is None else [seldom])]
 
 

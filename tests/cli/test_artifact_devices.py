@@ -101,7 +101,7 @@ def test_a_file_that_becomes_a_link_while_it_is_judged_is_not_read_through():
             try:
                 check_output("run.json")
             except ArtifactError as exc:
-                assert "run.json: it is there already and is not a whole artifact" in str(exc)
+                assert "run.json: it is there already and is not an artifact" in str(exc)
                 return calls.names[at - 1]
         return None
 

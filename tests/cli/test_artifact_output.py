@@ -188,7 +188,7 @@ def test_a_file_that_is_not_an_artifact_is_never_overwritten(content):
 def test_what_changed_since_the_check_is_not_overwritten():
     check_output("run.json")
     Path("run.json").write_text("my notes\n")
-    with pytest.raises(ArtifactError, match="is not a whole artifact"):
+    with pytest.raises(ArtifactError, match="is not an artifact"):
         write_artifact(ARTIFACT, "run.json")
     assert Path("run.json").read_text() == "my notes\n"
 
@@ -280,4 +280,4 @@ def test_what_the_system_does_not_tell_of_a_place_is_no_fault_and_blames_no_file
         patch.setattr(os, name, fails)
         with pytest.raises(ArtifactError, match="written to run.json: ") as caught:
             check_output("run.json")
-    assert "is not a whole artifact" not in str(caught.value)
+    assert "is not an artifact" not in str(caught.value)

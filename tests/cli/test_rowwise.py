@@ -410,7 +410,7 @@ def test_what_is_foreign_in_the_folder_is_left_alone(rows, server, folder):
     result = rows("--artifact-out", "out")
     assert one.read_text() == "not an artifact" and (folder / "out/notes.txt").read_text() == "mine"
     found = lines(result)
-    assert found[0]["content"] == "<In Paris?>" and "is not a whole artifact" in found[0]["error"]
+    assert found[0]["content"] == "<In Paris?>" and "is not an artifact" in found[0]["error"]
     assert result.code == 1 and [line["error"] for line in found[1:]] == [None, None]
 
 

@@ -101,7 +101,7 @@ PROMISED = {
         f"their tokens can be in {llama_score.MOST_PLACES} places at most",
         f"the {llama_score._LIKELY:,} likeliest tokens",
         f"known for the {llama_score.NEXT_BEST} likeliest",
-        f"If that is below {choosing.SELDOM:g}, stderr",
+        f"If that is below {limits.SELDOM:g}, stderr",
         f"at most {vllm_score.MOST_TOKENS:,} tokens in all",
     ],
     "faq": [f"After {WORDS[prompt.PATIENCE]} seconds"],

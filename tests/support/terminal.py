@@ -29,9 +29,9 @@ OURS = re.compile(
 """What ORE itself, or readline, may send to a terminal besides text."""
 
 
-def document_of(text):
-    """A document as a terminal of 40 columns shows it."""
-    return "".join(document_parts(text, 40, LABELS))
+def document_of(text, width=40):
+    """A document as a terminal of that width shows it."""
+    return "".join(document_parts(text, width, LABELS))
 
 
 class OnTerminal:
