@@ -111,6 +111,13 @@ def _is_tools(action: str, outer: bool) -> bool:
     return ".Tool" in action or outer and ".Messages" not in action  # a part of a tool is its own
 
 
+def has_renderer(shown: Mapping[str, Any]) -> bool:
+    """Return whether the server's own code writes a model's prompt, whatever its template is."""
+    modelfile = shown.get("modelfile")
+    said = isinstance(modelfile, str) and _RENDERER.search(modelfile)
+    return bool(said or shown.get("renderer"))
+
+
 def is_template_unused(shown: Mapping[str, Any]) -> bool:
     """Whether what is shown as a model's template does not write its prompt.
 
@@ -118,11 +125,11 @@ def is_template_unused(shown: Mapping[str, Any]) -> bool:
     """
     texts = (shown.get(key) for key in ("modelfile", "template"))
     modelfile, template = (each if isinstance(each, str) else "" for each in texts)
-    if _RENDERER.search(modelfile):
+    if has_renderer(shown):
         return True
     if (template or "FROM " in modelfile) and "TEMPLATE" not in modelfile:
         return True  # Ollama's has one always: others show a template that they do not use
-    return bool(shown.get("renderer") or shown.get("remote_host"))
+    return bool(shown.get("remote_host"))
 
 
 def is_known_to_lose(shown: Mapping[str, Any]) -> bool:

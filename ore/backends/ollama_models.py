@@ -13,7 +13,7 @@ from ore.backends import Model, choose_default
 from ore.backends.address import ollama_authorization, text_without_key
 from ore.backends.answer import COUNTS, count, known_count
 from ore.backends.effective import parameters_of, template_digest
-from ore.backends.go_template import arriving, is_template_unused, without_place
+from ore.backends.go_template import arriving, has_renderer, is_template_unused, without_place
 from ore.backends.http import Deadline, shorten
 from ore.backends.joining import joined
 from ore.backends.look_ups import KNOWN_SECONDS, time_for
@@ -223,7 +223,7 @@ def in_force(shown: Entry | None, user: Mapping[str, Any]) -> Entry:
         "batch": is_set.get("num_batch"),
         "quantization": word(details.get("quantization_level")),
         "parameter_count": above_zero(info.get("general.parameter_count")),
-        "template_sha256": template_digest(shown.get("template")),
+        "template_sha256": None if has_renderer(shown) else template_digest(shown.get("template")),
     }
     return {"model": model, "server": {}, "facts": facts}
 

@@ -181,6 +181,14 @@ def test_a_backend_that_says_nothing_tells_what_the_user_set(ore):
     assert all(told[name] is None for name in FACTS)
 
 
+@pytest.mark.parametrize(
+    "more", [{"modelfile": "FROM x\nTEMPLATE y\nRENDERER qwen3-coder\n"}, {"renderer": "qwen3-vl"}]
+)
+def test_a_template_in_whose_place_the_servers_own_code_writes_the_prompt_is_not_in_force(more):
+    told = effective({}, **in_force({**SHOWN, **more}, {}))
+    assert told["template_sha256"] is None and told["quantization"] == "Q4_K_M"
+
+
 @pytest.mark.parametrize("error", [OSError, ValueError, KeyError, RecursionError, HTTPException])
 def test_an_engine_that_does_not_answer_costs_no_turn(error):
     def ask(path):
