@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from weakref import finalize
 
 from ore.backends import Model, Progress, choose_default, failures, is_preferred, ollama_models
 from ore.backends.address import Host, text_without_key
@@ -55,17 +56,12 @@ class OllamaClient:
         self._hooks = Hooks(set())
         self._lock = OwnLock()
         self._client: Client | None = None
-        self._left: list[Client] = []
+        self._open: list[Client] = []  # and those that other threads may still use
         self._process = 0
         self._kinds: tuple[type[BaseException], ...] = ()
         self._known: dict[object, Any] = {}
         self._given: dict[object, int] = {}
-
-    def __del__(self) -> None:
-        try:
-            self.close()
-        except Exception:  # the interpreter is half gone, and with it what its modules have
-            pass
+        finalize(self, _let_go, self._open)  # a __del__ may come after those of the connections
 
     def asking_once(self, at_once: int | None) -> OllamaClient:
         """Return this client, which from now on asks once where many turns are to follow."""
@@ -84,9 +80,9 @@ class OllamaClient:
     def close(self) -> None:
         """Close the connections. May be called twice."""
         with self._lock():
-            clients, self._left = [*self._left, self._client], []
-            self._client = None
-        for client in filter(None, clients):
+            clients, self._client = [*self._open], None
+            self._open.clear()
+        for client in clients:
             client.close()  # type: ignore[no-untyped-call]  # the package gives it no types
 
     def prepared(self) -> OllamaClient:
@@ -295,9 +291,7 @@ class OllamaClient:
         except (GeneratorExit, OreError):
             raise
         except BaseException:
-            with self._lock():
-                self._left += filter(None, [self._client])  # not closed: other threads may use it
-                self._client = None
+            self._client = None  # not closed: other threads may use it
             raise
 
     def _deadline(self, seconds: float | None) -> Deadline:
@@ -309,12 +303,18 @@ class OllamaClient:
         """Return the one ``ollama.Client``, made by the first question of this process."""
         with self._lock():
             if self._client is not None and self._process != os.getpid():
-                # A forked child would read the answers to its parent's questions.
-                self._client.close()  # type: ignore[no-untyped-call]
-                self._client = None
+                self.close()  # a forked child would read the answers to its parent's questions
             if self._client is None:
                 client, self._kinds = new_client(self.host, self._hooks, self._transport)
                 steady(client._client)
                 if self._client is None:  # else a signal's handler has asked meanwhile
+                    self._open.append(client)
                     self._client, self._process = client, os.getpid()
             return self._client
+
+
+def _let_go(clients: list[Client]) -> None:
+    """Close the connections that a program has left open."""
+    for client in clients:
+        with suppress(Exception):
+            client.close()  # type: ignore[no-untyped-call]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
@@ -48,6 +49,40 @@ def test_a_process_has_one_connection_to_the_server(flags, turns):
         result = run_ore(*flags, "--host", server.url, stdin="a\nb\nc\n", open_backend=open_backend)
         assert result.code == 0 and len(server.chats) == turns
         assert len(connections(server)) == 1
+
+
+def leads_to(port, thing):
+    """Whether a thing is a connection to the port."""
+    with suppress(OSError):
+        return type(thing) is socket.socket and thing.getpeername()[1] == port
+    return False
+
+
+class First:
+    """Garbage of a program, whose end is heard before that of what was made later."""
+
+    def __init__(self, ended):
+        self.ended, self.sockets = ended, []
+
+    def __del__(self):
+        self.ended += [each.fileno() for each in self.sockets]
+
+
+def test_a_connection_is_closed_before_any_other_garbage_ends():
+    """A socket that ends by itself warns of it, which fails the tests of a program."""
+    ended = []
+    with FakeOllama() as server:
+        first, client = First(ended), OllamaClient(Host(server.url))
+        client.tags()
+        first.sockets += [each for each in gc.get_objects() if leads_to(server.port, each)]
+        assert len(first.sockets) == 1
+        first.client, client.first = (
+            client,
+            first,
+        )  # as an error's traceback holds what it came from
+        del first, client
+        gc.collect()
+    assert ended == [-1]
 
 
 def test_a_stream_that_is_left_closes_its_connection_and_the_next_question_opens_another():
