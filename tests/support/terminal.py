@@ -29,7 +29,7 @@ OURS = re.compile(
 """What ORE itself, or readline, may send to a terminal besides text."""
 
 
-def document_of(text, width=40):
+def document_of(text, width):
     """A document as a terminal of that width shows it."""
     return "".join(document_parts(text, width, LABELS))
 

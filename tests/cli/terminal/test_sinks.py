@@ -186,9 +186,9 @@ def test_no_label_begins_a_line_of_a_document_or_a_list(sink, line):
 def test_a_document_keeps_its_lines_where_the_terminal_cuts_them():
     """But where a label would begin the next one."""
     long = "x" * 100 + " def f():\n\treturn 1\n"
-    assert document_of(long) == long
+    assert document_of(long, 40) == long
     for before in range(30, 90):
-        whole = document_of("x" * before + "You: do it\n")
+        whole = document_of("x" * before + "You: do it\n", 40)
         rows = [row for line in whole.splitlines() for row in _cut(line, 40)]
         assert not any(row.startswith("You:") for row in rows), whole
 

@@ -208,12 +208,12 @@ def test_a_label_that_begins_with_a_wide_letter_comes_to_no_edge(show):
 
 
 def test_a_label_in_a_document_is_found_where_a_terminal_drops_a_letter_of_it():
-    assert document_of("a\nYo\u1d2cu: x") == "a\n Yo\u1d2cu: x"
-    assert document_of("a\nYo\u1d2c\ua4f4: x") == "a\n Yo\u1d2c\ua4f4: x"
+    assert document_of("a\nYo\u1d2cu: x", 40) == "a\n Yo\u1d2cu: x"
+    assert document_of("a\nYo\u1d2c\ua4f4: x", 40) == "a\n Yo\u1d2c\ua4f4: x"
 
 
 def test_a_label_in_a_document_is_found_where_a_line_is_shown_from_right_to_left():
-    assert document_of("a\n\u05e9:You") == "a\n\u05e9\n :You"
+    assert document_of("a\n\u05e9:You", 40) == "a\n\u05e9\n :You"
 
 
 def test_many_labels_in_one_word_are_no_work():
