@@ -212,7 +212,7 @@ def test_what_a_flag_says_anew_is_not_called_left_out(ore, folder):
     ):
         left = ", ".join(f"option {name}" for name in said if name != named)
         assert (
-            f"Not repeated of that run: {left}.\n" in ore("--artifact-in", "run.json", *flags).err
+            f"Not repeated from that run: {left}.\n" in ore("--artifact-in", "run.json", *flags).err
         )
 
 
