@@ -199,7 +199,7 @@ class _Rows:
         self._formulas, self._unsigned = looked.formulas, 0
         self._parsed = run.asked.settings.format is not None
         self._told_at = time.monotonic()
-        self._messages_told = False
+        self._messages_told = self._system_told = False
 
     def ask(self) -> None:
         """Ask what is not there yet; raises what ``over_rows`` does."""
@@ -248,6 +248,10 @@ class _Rows:
             console.error(f"{outcome.row.shown} is not what was expected: {why}")
         if self._run.signer is not None and outcome.artifact is not None and not outcome.is_new:
             self._unsigned += not os.path.lexists(signature_of(outcome.artifact))
+        is_logged = self._run.log is not None and outcome.error is None
+        if outcome.is_new and (is_logged or outcome.artifact is not None) and not self._system_told:
+            self._system_told = True
+            tell_what_stays_here(self._run)
         if self._report is not None:
             self._report.add(case_of(outcome, self._table.shown, self._options.key, least))
         self._tick()
@@ -296,8 +300,6 @@ class _Rows:
         folder = self._folder
         self._console.notice(f"{self._tally.in_words()}.")
         self._say_other_model()
-        if (folder is not None or self._run.log is not None) and self._tally.asked:
-            tell_what_stays_here(self._run)
         if folder is not None and (others := self._rows.others()):
             what = "1 artifact" if others == 1 else f"{others:,} artifacts"
             self._console.notice(

@@ -14,6 +14,7 @@ from ore.backends.address import as_host
 from ore.backends.choice import open_backend
 from ore.backends.ollama_client import OllamaClient
 from ore.core import load_aya_system_prompt
+from ore.errors import BackendError
 from ore.glass.provenance import LONGEST_KEPT_TEXT
 from tests.support.fake_ollama import FakeOllama
 from tests.support.harness import ScriptedBackend
@@ -313,6 +314,13 @@ def test_rows_tell_it_once_of_all_their_artifacts(ore, folder, keeps):
     assert (result.code, result.err.count("--artifact-text keeps it")) == (0, len(keeps[:1]))
     again = ore("--rows", "t.csv", "{{a}}", "--system", "Rhyme.", *keeps)
     assert (again.code, "--artifact-text" in again.err) == (0, False)
+
+
+def test_rows_without_an_answer_tell_of_no_artifact(ore, folder):
+    (folder / "t.csv").write_text("a\n1\n")
+    flags = ["--artifact-out", "out", "--artifact-hashes-only", "--system", "Rhyme."]
+    result = ore("--rows", "t.csv", "{{a}}", *flags, replies=[BackendError("No.")])
+    assert (result.code, "--artifact-text" in result.err) == (1, False)
 
 
 def test_what_concerns_every_turn_is_said_once_in_a_conversation(ore, folder):
