@@ -234,6 +234,10 @@ def _parameters(effective: Mapping[str, Any], *, is_scored: bool) -> Said:
     said = [row.words for row in rows if row.words[1] != NOT_KNOWN]
     heat = [Value((f"{value} ({by})",)) for name, value, by in said if name == "temperature"]
     others = [f"{name} = {value} ({by})" for name, value, by in said if name != "temperature"]
+    if is_scored and not rows:
+        rows.append(
+            Value(("none", "words were scored, and no text was sampled", "-"), of_run=False)
+        )
     return {
         "parameters": rows,
         "temperature": heat or [none],

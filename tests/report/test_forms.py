@@ -466,12 +466,17 @@ def test_of_values_that_are_all_kept_the_others_are_counted(tmp_path):
 def test_of_a_turn_that_scores_words_no_sampling_is_called_unknown(tmp_path):
     unset, window = {"value": None, "from": None}, {"value": 512, "from": "user"}
     told = {"effective": {"parameters": {"temperature": unset, "num_ctx": window}}}
-    made = reported.run(1, metadata=reported.chosen(0.9), provenance=told)
+    choice = reported.chosen(0.9)
+    made = reported.run(1, metadata=choice, provenance=told)
     folder = reported.write(tmp_path / "runs", made)
     said = "none, for words were scored, and no text was sampled"
     assert f"| Temperature | {said} |" in fill("worldbank", folder)
     page = fill("methods", folder)
     assert "| `temperature` |" not in page and "| `num_ctx` | `512` | `user` | 1 run |" in page
+    told["effective"]["parameters"]["num_ctx"] = unset  # as of a server of the OpenAI protocol
+    folder = reported.write(tmp_path / "window", reported.run(1, metadata=choice, provenance=told))
+    row = "| none | words were scored, and no text was sampled | - | 1 run |"
+    assert row in fill("methods", folder)
 
 
 def test_a_trailer_names_the_tools_that_ran_for_its_model_alone(tmp_path):
