@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ore.errors import CapabilityError, CheckFailedError, ModelNotFoundError, UsageError
+from ore.backends.turn_errors import NotPinnedError
+from ore.errors import CapabilityError, ModelNotFoundError, UsageError
 
 if TYPE_CHECKING:  # a list of models does without
     from ore.backends.reading import Reading
@@ -172,7 +173,7 @@ class Backend(ABC):
         if found and found.startswith(pin):
             return
         if found:
-            raise CheckFailedError(
+            raise NotPinnedError(
                 f"{model_id} is not the model that is pinned: its digest is sha256:{found}, and the "
                 f"pin says sha256:{pin}. Nothing was sent. Fetch the pinned one, or change the pin."
             )

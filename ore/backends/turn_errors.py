@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ore.errors import BackendError, BackendTimeoutError
+from ore.errors import BackendError, BackendTimeoutError, CheckFailedError
+
+
+class NotPinnedError(CheckFailedError):
+    """No turn has an answer: the model is not the one that the user pinned."""
 
 
 class NothingAnswersError(BackendError):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ore.artifact.verify import Checked, read_again
 from ore.backends.joining import joined
-from ore.backends.turn_errors import TurnFailedError
+from ore.backends.turn_errors import NotPinnedError, TurnFailedError
 from ore.errors import (
     ArtifactError,
     CapabilityError,
@@ -133,6 +133,7 @@ def judge(artifact: ExecutionArtifact, opening: Reopening) -> Judgement:
         opening: Opens it with its model, and keeps that for the next one.
 
     Raises:
+        CheckFailedError: The model is not the one that ``opening`` pins.
         OreError: A backend can't be used, or fails; where a run is at fault, nothing can be said.
     """
     if reason := why_not(artifact):
@@ -148,6 +149,8 @@ def judge(artifact: ExecutionArtifact, opening: Reopening) -> Judgement:
             )
         with opening.waiting(opened.backend.phase):
             return followed(opened.reasoner, opened.messages, artifact, joins=opened.joins)
+    except NotPinnedError:
+        raise
     except _OF_ITSELF as exc:
         return cannot_say(str(exc).rstrip("."))
 

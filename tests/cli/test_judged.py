@@ -311,6 +311,15 @@ def test_flags_that_do_not_go_with_a_judged_check_are_wrong_usage(ore, flags, se
     assert result.code == 2 and sentence in result.err
 
 
+def test_another_model_than_the_pinned_one_is_not_asked_and_the_check_does_not_hold(folder):
+    recorded(folder)
+    result, _ = verified("--model", f"scripted@sha256:{DIGEST[:12]}")
+    assert result.code == 0 and "accept" in result.out
+    result, model = verified("--model", f"scripted@sha256:{'0' * 12}")
+    assert result.code == 3 and "scripted is not the model that is pinned" in result.err
+    assert model.engine.followed == []
+
+
 @pytest.mark.parametrize("order", ["--verify --with-model a.json", "--with-model --verify a.json"])
 def test_it_may_stand_before_the_path(folder, order):
     recorded(folder)
