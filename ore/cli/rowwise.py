@@ -215,6 +215,8 @@ class _Rows:
             console.give_up_stalled()
             console.end_progress()
             how = f"{tally.in_words()}. {self._rows.how_to_go_on}"
+            with suppress(KeyboardInterrupt):  # the server may be slow to say which model it has
+                self._say_of_artifacts()
             if isinstance(exc, Terminated) or not console.stderr_is_terminal:
                 console.notice(f"Stopped: {how}")
                 raise
@@ -296,22 +298,25 @@ class _Rows:
             f"whose artifacts name the old one. {again}"
         )
 
-    def _end(self) -> None:
-        folder = self._folder
-        self._console.notice(f"{self._tally.in_words()}.")
+    def _say_of_artifacts(self) -> None:
+        """Say what the artifacts do not show: which model answered, what they lack, who signed them."""
+        folder, notice = self._folder, self._console.notice
         self._say_other_model()
-        if folder is not None and (others := self._rows.others()):
+        shown = "" if folder is None else one_line(str(folder.root))
+        if others := self._rows.others():
             what = "1 artifact" if others == 1 else f"{others:,} artifacts"
-            self._console.notice(
-                f"The folder {one_line(str(folder.root))} has {what} of other questions too: another "
-                f"prompt, model, option or table. What was there is unchanged."
+            notice(
+                f"The folder {shown} has {what} of other questions too: another prompt, model, option "
+                f"or table. What was there is unchanged."
             )
-        if folder is not None and self._unsigned:
-            shown = one_line(str(folder.root))
-            self._console.notice(
-                f"{rows_in_words(self._unsigned)} had an answer already, but no signature: this "
-                f"run signs only what it has asked. To sign what holds: ore --verify {shown} "
-                f"--sign KEY."
+        if self._unsigned:
+            notice(
+                f"{rows_in_words(self._unsigned)} had an answer already, but no signature: this run signs "
+                f"only what it has asked. To sign what holds: ore --verify {shown} --sign KEY."
             )
+
+    def _end(self) -> None:
+        self._console.notice(f"{self._tally.in_words()}.")
+        self._say_of_artifacts()
         if (error := self._rows.error("see above")) is not None:
             raise error

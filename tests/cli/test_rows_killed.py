@@ -79,6 +79,26 @@ def test_what_was_answered_is_kept_when_a_run_is_stopped(asked, folder, number, 
     assert run_ore("--verify", *map(str, folder.glob("out/*/*.json"))).code == 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_tells_of_its_artifacts_what_its_end_would(
+    asked, server, folder, number
+):
+    (args, where), key = asked, folder / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    flags = ("--system", "Rhyme.", "--artifact-hashes-only")
+    (folder / "table.csv").write_text("n\n1\n")
+    assert end(start(*args, *flags, stdin=subprocess.DEVNULL, **where)).code == 0
+    (folder / "table.csv").write_text("n\n" + "".join(f"{n}\n" for n in range(1, ROWS)))
+    with running(*args, *flags, "--sign", str(key), **where) as process:
+        until(lambda: len(list(folder.glob("out/*/*.json"))) >= 10)
+        server.ollama.copies["llama3.2:latest"] = "mistral:latest"
+        process.send_signal(number)
+        ended = end(process)
+    assert "Stopped: " in ended.err and "became another model" in ended.err
+    assert "only the hash of its system prompt" in ended.err
+    assert "1 row had an answer already, but no signature" in ended.err
+
+
 def test_nothing_more_is_asked_when_the_reader_is_gone(asked, server, folder):
     args, where = asked
     with running(*args, **where) as process:
