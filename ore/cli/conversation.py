@@ -40,6 +40,7 @@ class Conversation:
             made of, their messages too, by the id of the answer; None as long as it was not needed.
         noted: The ids of those that are noted beside the session.
         doubted: Hashes of what prompts were made of whose cut nothing would tell, as was said once.
+        told: What this run has told that concerns each of its turns.
         held: What is given back in the end: the lock of its session.
     """
 
@@ -55,7 +56,14 @@ class Conversation:
     sizes: dict[str, tuple[int, str]] | None = None
     noted: set[str] = field(default_factory=set[str])
     doubted: set[str] = field(default_factory=set[str])
+    told: set[str] = field(default_factory=set[str])
     held: ExitStack = field(default_factory=ExitStack)
+
+    def says_first(self, text: str) -> bool:
+        """Return whether a ``text`` that concerns every turn was not told yet, and take it for told."""
+        is_new = text not in self.told
+        self.told.add(text)
+        return is_new
 
     @property
     def length(self) -> int:

@@ -17,6 +17,10 @@ from ore.glass.provenance import Sourced, joined_sentence, joined_sources
 from ore.types import Response
 
 _MOST_NOTES, _LONGEST_NOTE = 20, 1000  # what a worker of a cluster says may be anything
+_STAYS_HERE = (
+    "The artifact has only the hash of its system prompt, and the text is on this machine alone: "
+    "--artifact-text keeps it."
+)
 
 
 class Recorded(NamedTuple):
@@ -82,31 +86,27 @@ def record(run: Run, context: Context, response: Response, told: Told) -> Record
 
 
 def tell_what_stays_here(run: Run) -> None:
-    """Say once a conversation where only this machine has the system prompt of what was recorded."""
-    if run.conversation.length <= 2 and keeps_own_text_here(run):
-        run.console.notice(
-            "The artifact has only the hash of its system prompt, and the text is on this machine alone: "
-            "--artifact-text keeps it."
-        )
+    """Say once a run where only this machine has the system prompt of what was recorded."""
+    if keeps_own_text_here(run) and run.conversation.says_first(_STAYS_HERE):
+        run.console.notice(_STAYS_HERE)
 
 
 def tell_of_prompt(run: Run, response: Response) -> None:
-    """Say which messages were sent as one, and once a conversation what else became of them."""
-    messages = turn_of(run, sent_of(response)).messages
-    tell_of_messages(run, response.metadata, messages, with_notes=run.conversation.length <= 2)
+    """Say which messages were sent as one, and once a run what else became of them."""
+    tell_of_messages(run, response.metadata, turn_of(run, sent_of(response)).messages)
 
 
-def tell_of_messages(
-    run: Run, known: Mapping[str, Any], messages: Sequence[Sourced], *, with_notes: bool
-) -> None:
+def tell_of_messages(run: Run, known: Mapping[str, Any], messages: Sequence[Sourced]) -> None:
     """Say what became of ``messages`` before the model read them, as an answer's metadata say it."""
     joined = joined_sources(known.get("joined"), messages)
     if joined:
         always = run.options.join_messages == "always"
         run.console.notice(joined_sentence(joined, always=always))
     notes = known.get("notes")
-    for note in notes[:_MOST_NOTES] if with_notes and is_list(notes) else ():
-        run.console.notice(one_line(str(note)[:_LONGEST_NOTE]))
+    for note in notes[:_MOST_NOTES] if is_list(notes) else ():
+        text = one_line(str(note)[:_LONGEST_NOTE])
+        if run.conversation.says_first(text):
+            run.console.notice(text)
 
 
 def is_recorded(run: Run, response: Response) -> bool:

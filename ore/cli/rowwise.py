@@ -265,9 +265,7 @@ class _Rows:
             return
         assert run.first is not None
         self._messages_told = True
-        tell_of_messages(
-            run, known, turn_of(run, sent_by(run, run.first)).messages, with_notes=True
-        )
+        tell_of_messages(run, known, turn_of(run, sent_by(run, run.first)).messages)
 
     def _write(self, line: str) -> None:
         if self._console.stdout_is_terminal:

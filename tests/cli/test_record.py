@@ -323,10 +323,20 @@ def test_rows_without_an_answer_tell_of_no_artifact(ore, folder):
     assert (result.code, "--artifact-text" in result.err) == (1, False)
 
 
-def test_what_concerns_every_turn_is_said_once_in_a_conversation(ore, folder):
-    flags = ["-c", "--runs", "log", "--system", "Rhyme.", "--artifact-hashes-only"]
+@pytest.mark.parametrize("how", ["-c", "-i"])
+def test_what_concerns_every_turn_is_said_once_in_a_run(ore, folder, how):
+    flags = [how, "--runs", "log", "--system", "Rhyme.", "--artifact-hashes-only"]
     noted = {"notes": ["The template is an odd one."]}
     result = ore(*flags, stdin="one\ntwo\n", replies=["1", "2"], metadata=noted)
     assert result.code == 0 and result.out == "1\n2\n"
     assert result.err.count("--artifact-text keeps it") == 1
     assert result.err.count("The template is an odd one.") == 1
+
+
+def test_what_concerns_every_turn_is_said_in_a_session_that_goes_on(ore, path):
+    """Its first turn has no artifact and another model, which has no such template."""
+    assert ore("one", "-S", "s", "--system", "Rhyme.").code == 0
+    flags = ["-S", "s", "--artifact-out", str(path), "--artifact-hashes-only"]
+    result = ore("two", *flags, metadata={"notes": ["The template is an odd one."]})
+    assert result.code == 0 and "--artifact-text keeps it" in result.err
+    assert "The template is an odd one." in result.err
