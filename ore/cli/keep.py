@@ -14,6 +14,7 @@ from ore.errors import OreError
 from ore.files.neutral import one_line
 from ore.files.strictjson import is_list
 from ore.glass.provenance import Sourced, joined_sentence, joined_sources
+from ore.glass.rerun import became_another
 from ore.types import Response
 
 _MOST_NOTES, _LONGEST_NOTE = 20, 1000  # what a worker of a cluster says may be anything
@@ -58,12 +59,8 @@ def record(run: Run, context: Context, response: Response, told: Told) -> Record
         document = encode_artifact(artifact)
     except OreError as exc:
         return Recorded(None, [exc])
-    digest = (artifact.provenance or {}).get("model_digest") or run.pin or ""
-    if run.pin is not None and not digest.lower().removeprefix("sha256:").startswith(run.pin):
-        run.console.warning(
-            f"{run.model_id} became another model than the pinned one during this turn, and that one "
-            f"may have answered: ask again."
-        )
+    if (warning := became_another(artifact, run.model_id, run.pin)) is not None:
+        run.console.warning(warning)
     data, paths = document.encode("ascii"), _paths(run, response)
     errors: list[OreError] = []
     written, unsigned = run.options.artifact_out == "-", None

@@ -27,7 +27,7 @@ from ore.errors import (
 from ore.files.neutral import one_line
 from ore.glass.provenance import as_sent
 from ore.glass.reopening import MOST_UNLOADS, Recalled, Reopening
-from ore.glass.rerun import not_there
+from ore.glass.rerun import became_another, not_there
 from ore.rows.expectations import Expectation, recorded_expectation
 from ore.rows.judge import seen
 from ore.rows.junit import ERROR, FAILURE, PASSED, Case, junit_report
@@ -152,7 +152,9 @@ def replay_file(
         if not exc.partial:  # else the server answers, and not this run in time
             raise
         return _not_run(name, exc)
-    for text in warnings_beside(old, found.artifact, opening.settings(recalled)):
+    texts = warnings_beside(old, found.artifact, opening.settings(recalled))
+    another = became_another(found.artifact, recalled.rerun.model, recalled.rerun.pin)
+    for text in [*texts, *([] if another is None else [another])]:
         (warned or opening.notice)(f"{one_line(name)}: {text}")
     return Replayed(
         name,

@@ -367,3 +367,18 @@ def test_a_damaged_file_is_listed_with_what_is_known(file, end):
 )
 def test_a_number_of_parameters_is_written_as_ollama_does(count, text):
     assert in_short(count) == text
+
+
+def test_a_model_that_becomes_another_one_as_a_run_is_repeated_is_told(ask, server, recorded):
+    def swapped(_):
+        server.ollama.copies["second:latest"] = "third:latest"
+        return "Paris."
+
+    second = hashlib.sha256(b"second:latest").hexdigest()
+    again = ("--replay", str(recorded), "-m", f"second@sha256:{second}")
+    assert "became another model" not in ask(*again).err
+    server.ollama.reply = swapped
+    result = ask(*again)
+    assert (
+        "run.json: second became another model than the pinned one during this turn" in result.err
+    )
