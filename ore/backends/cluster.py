@@ -18,6 +18,7 @@ from ore.backends import Backend, Progress
 from ore.backends.cluster_link import ClusterLink, LostCall, Patience, refuse_no_address, until
 from ore.backends.cluster_worker import KNOWN, Where, kind_of, why_unusable
 from ore.backends.http import Deadline, shorten
+from ore.backends.look_ups import time_for
 from ore.backends.settings import Settings
 from ore.backends.turn_errors import NothingAnswersError
 from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError, OreError
@@ -103,8 +104,9 @@ class ClusterBackend(Backend):
         """Return what the workers say of themselves and of the model; where one has another by now, of that."""
         told = next(iter(self._told.values()))
         known = {name: told.get(name) for name in KNOWN}
+        seconds = time_for(_NOW_SECONDS)
         with suppress(LostCall, OutOfTime):
-            now = self._link.ask("about", self._where, model_id, look=until(_NOW_SECONDS))
+            now = self._link.ask("about", self._where, model_id, look=until(seconds))
             said = [now.get(each) for each in self._told]
             digests = {each.get("model_digest") for each in said if why_unusable(each) is None}
             for other in digests - {known["model_digest"], None}:

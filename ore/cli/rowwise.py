@@ -12,6 +12,7 @@ from functools import partial
 from ore.artifact import write_encoded
 from ore.artifact.signing import signature_of
 from ore.backends import Backend
+from ore.backends.look_ups import briefly
 from ore.backends.settings import Settings
 from ore.cli.keep import tell_of_messages, tell_what_stays_here
 from ore.cli.options import Options
@@ -198,8 +199,7 @@ class _Rows:
         self._folder, self._console = folder, run.console
         self._formulas, self._unsigned = looked.formulas, 0
         self._parsed = run.asked.settings.format is not None
-        self._told_at = time.monotonic()
-        self._messages_told = self._system_told = False
+        self._told_at, self._messages_told = time.monotonic(), False
 
     def ask(self) -> None:
         """Ask what is not there yet; raises what ``over_rows`` does."""
@@ -216,7 +216,7 @@ class _Rows:
             console.end_progress()
             how = f"{tally.in_words()}. {self._rows.how_to_go_on}"
             with suppress(KeyboardInterrupt):  # the server may be slow to say which model it has
-                self._say_of_artifacts()
+                briefly(self._say_of_artifacts)
             if isinstance(exc, Terminated) or not console.stderr_is_terminal:
                 console.notice(f"Stopped: {how}")
                 raise
@@ -251,8 +251,7 @@ class _Rows:
         if self._run.signer is not None and outcome.artifact is not None and not outcome.is_new:
             self._unsigned += not os.path.lexists(signature_of(outcome.artifact))
         is_logged = self._run.log is not None and outcome.error is None
-        if outcome.is_new and (is_logged or outcome.artifact is not None) and not self._system_told:
-            self._system_told = True
+        if outcome.is_new and (is_logged or outcome.artifact is not None):
             tell_what_stays_here(self._run)
         if self._report is not None:
             self._report.add(case_of(outcome, self._table.shown, self._options.key, least))

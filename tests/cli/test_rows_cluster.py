@@ -475,6 +475,19 @@ def test_ctrl_c_ends_the_waiting_for_a_port_that_says_nothing(tmp_path):
     assert (done.returncode, out) == (130, b"") and b"Traceback" not in err
 
 
+def test_ctrl_c_in_a_run_waits_for_no_worker_that_does_not_say_what_it_is(tmp_path):
+    with FakeOllama(delay=0.2) as fake, cluster(tmp_path, fake.url) as (address, (worker,)):
+        wait_for_workers(address, 1)
+        run = rows(tmp_path, address)
+        until(lambda: len(prompts(tmp_path)) >= 2)
+        worker.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        run.send_signal(signal.SIGINT)
+        _, err = run.communicate(timeout=60)
+        assert run.returncode == 130 and b"Run it again to go on" in err
+        assert time.monotonic() - began < 4.0
+
+
 def test_a_password_in_an_address_is_not_shown(tmp_path):
     out, err = (done := rows(tmp_path, "tcp://me:secret@127.0.0.1:9")).communicate(timeout=60)
     assert done.returncode == 2 and not out
