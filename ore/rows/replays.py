@@ -6,6 +6,7 @@ import io
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from ore.artifact import read_artifact
 from ore.artifact.canonical import text_digest
 from ore.artifact.compare import Difference, unified
 from ore.artifact.many import files_of
+from ore.backends import Backend
+from ore.backends.http import SPENT
 from ore.backends.turn_errors import TurnFailedError
 from ore.backends.unloading import unload
 from ore.errors import (
@@ -138,8 +141,8 @@ def replay_file(
         return _not_run(name, exc)
     backend = opening.backend(recalled)
     try:
-        recalled.rerun.check(backend)
-        found = _asked(old, recalled, opening, expected)
+        with _checked(recalled, backend):
+            found = _asked(old, recalled, opening, expected)
     except ModelNotFoundError as exc:
         if opening.wanted.model is not None:
             raise
@@ -165,6 +168,20 @@ def replay_file(
         unknown=list(found.unknown),
         expectation=found.expectation,
     )
+
+
+@contextmanager
+def _checked(recalled: Recalled, backend: Backend) -> Iterator[None]:
+    """Look whether the model can be the one that is asked for; a pin's check is a part of the deadline."""
+    if recalled.rerun.pin is not None:
+        backend.prepare()  # which takes nothing of it
+    began = time.monotonic()
+    recalled.rerun.check(backend)
+    spent = SPENT.set(time.monotonic() - began)
+    try:
+        yield
+    finally:
+        SPENT.reset(spent)
 
 
 def _asked(

@@ -274,11 +274,14 @@ def test_a_model_that_becomes_another_one_as_an_artifact_is_asked_is_told(ask, s
 
 
 @pytest.mark.slow
-def test_the_check_of_a_pin_is_a_part_of_the_deadline_of_a_rerun_too(ask, server, recorded):
+@pytest.mark.parametrize("flag, code", [("--artifact-in", 1), ("--replay", 3)])
+def test_the_check_of_a_pin_is_a_part_of_the_deadline_of_a_rerun_too(
+    ask, server, recorded, flag, code
+):
     server.ollama.reply, server.ollama.delay = "word " * 40, 0.05
     server.use("happy", on="/api/tags", wait=1.0)
     pin, began = f"llama3.2@sha256:{DIGEST}", time.monotonic()
-    assert ask("--artifact-in", str(recorded), "-m", pin, "--deadline", "1.5").code == 1
+    assert ask(flag, str(recorded), "-m", pin, "--deadline", "1.5").code == code
     assert time.monotonic() - began < 2.0
 
 
