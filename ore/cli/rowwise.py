@@ -215,10 +215,12 @@ class _Rows:
             console.give_up_stalled()
             console.end_progress()
             how = f"{tally.in_words()}. {self._rows.how_to_go_on}"
+            is_told = isinstance(exc, Terminated) or not console.stderr_is_terminal
+            if is_told:
+                console.notice(f"Stopped: {how}")
             with suppress(KeyboardInterrupt):  # the server may be slow to say which model it has
                 briefly(self._say_of_artifacts)
-            if isinstance(exc, Terminated) or not console.stderr_is_terminal:
-                console.notice(f"Stopped: {how}")
+            if is_told:
                 raise
             raise KeyboardInterrupt(f"Stopped: {how}") from None
         finally:
