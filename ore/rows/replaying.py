@@ -16,13 +16,12 @@ from ore.errors import OreError
 from ore.files.neutral import brief
 from ore.files.strictjson import above_zero, part
 from ore.glass.earlier import Earlier
-from ore.glass.limits import warnings_of
 from ore.glass.origin import around, backend_of, settings_of
 from ore.glass.provenance import as_sent, facts, sourced
 from ore.glass.recall import recorded_messages
 from ore.reasoner import Reasoner
 from ore.rows.expectations import Expectation, recorded_expectation
-from ore.rows.judge import verdict_of
+from ore.rows.judge import not_as_asked, verdict_of
 from ore.types import ExecutionArtifact, Message, Response
 
 DIGEST = "model_digest"
@@ -165,8 +164,8 @@ def warnings_beside(
 ) -> list[str]:
     """Return what of a new answer is not what was asked for, and was of the old one, a sentence each.
 
-    Another model gave it, it was cut off, the model has not seen all of the prompt, or read another one;
-    or the answer is another one, and so is what computed it.
+    Another model gave it, it was cut off, the model has not seen all of the prompt, or read another one,
+    or would hardly say the word that was chosen; or the answer is another one, and so is what computed it.
 
     Args:
         old: The run that was asked again.
@@ -177,7 +176,7 @@ def warnings_beside(
         Response(each.content, each.model_id, metadata=each.metadata)
         for each in (old.output, new.output)
     ]
-    then, now = ([*warnings_of(each, settings)] for each in responses)
+    then, now = (not_as_asked(each, settings) for each in responses)
     apart = {each.name for each in differences(old, new)} | {*known_to_one(old, new)}
     texts = [each.output.metadata.get("rendered_sha256") for each in (old, new)]
     is_other = None not in texts and texts[0] != texts[1]

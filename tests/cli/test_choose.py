@@ -184,6 +184,10 @@ def test_a_replay_chooses_again(choose, backend, tmp_path):
     assert choose("--replay", path).out.split("\t")[1] == "same"
     assert [words for _, words in backend.engine.scored] == [["yes", "no"]] * 2
     assert backend.engine.calls == []
+    backend.engine.shares = {"yes": 0.0006, "no": 0.0001}
+    again = choose("--replay", path)
+    assert again.out.split("\t")[1] == "same"
+    assert "run.json: The model says one of these words with a probability of 0.0007" in again.err
 
 
 @pytest.mark.parametrize(
