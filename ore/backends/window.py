@@ -26,31 +26,32 @@ _MOST_TOKENS = 1 << 53  # of a window: no model has more
 _MOST_WINDOWS = 10  # of an answer's length
 _KEPT = 4  # tokens of a prompt's beginning that a server keeps, unless it is told otherwise
 
-_REPEATED = re.compile(rb"([\x00-\x7f]|[\xc2-\xf4][\x80-\xbf]+)\1{3,}")
+_REPEATED = re.compile(rb"([\x00-\x7f]|[\xc2-\xf4][\x80-\xbf]+)\1\1\1+")
 """A character four times and more: a hundred of them can be one token."""
 
 _ONE_TOKEN = (
+    # A tag of HTML (Gemma), and a mark of a chat: ``<|im_end|>``, ``[INST]``.
     (re.compile(rb"<(?:[/|]?\w+\|?|\xef\xbd\x9c[^<>\n]{1,40})>"), b" a "),
     (re.compile(rb"\[/?[A-Z_]+]"), b" a "),
+    # What follows a word that has it as one token: ``'t`` (gpt-oss).
     (re.compile(rb"'(?<=[A-Za-z]')(?:[sdmt]|re|ve|ll)\b"), b""),
 )
-"""What a vocabulary may have as one token, of several kinds of characters, and a word for it: a tag of
-HTML (Gemma), a mark of a chat (``<|im_end|>``, ``[INST]``), and a word with its ``'t`` (gpt-oss)."""
+"""What a vocabulary may have as one token, of several kinds of characters, and a word for it."""
 
-_AMONG_OTHERS = re.compile(
-    rb"\xe2(?=[\x92\x93\xa0-\xa3\xb0-\xb7])|\xea(?=[\x80-\xaf])|\xe3(?=[\x84-\x86])"
-    rb"|\xef(?=\xba|\xbb[\x80-\xbc]|\xbd[\xa1-\xbf]|\xbe)"
+_RARE_LETTERS = re.compile(
+    rb"\xe2(?=[\x92\x93\xa0-\xa3\xb0-\xb7])"  # in a circle; Braille, Glagolitic, Coptic, Tifinagh
+    rb"|\xe3(?=[\x84-\x86])"  # Bopomofo, single Korean letters
+    rb"|\xea(?=[\x80-\xaf])"  # Yi, Vai, Javanese, Meitei
+    rb"|\xef(?=\xba|\xbb[\x80-\xbc]|\xbd[\xa1-\xbf]|\xbe)"  # the forms of Arabic; half-width kana
 )
-"""What begins a letter of Braille, Tifinagh, Coptic and Glagolitic, or one in a circle, as it does signs;
-of Yi, Vai, Javanese and Meitei, of Bopomofo, half-width kana and single Korean ones, and the forms of
-Arabic ones, as it does Chinese and Korean."""
+"""What begins such a letter: it begins signs as well (\\xe2), or Chinese and Korean (the others)."""
 
 _TWO_TOKENS = re.compile(
-    rb"\xe2(?=([\x81-\x85\x87-\x93\x96-\x9f\xa4-\xaf][\x80-\xbf])(?!\xe2\1))"
-    rb"|\xd9(?=[\xa0-\xa9])|\xdb(?=[\xb0-\xb9])"
+    # A sign of mathematics, chemistry or APL, a shape, a number in a circle: once for a row of one sign.
+    rb"\xe2(?=[\x81-\x85\x87-\x91\x96-\x9f\xa4-\xaf][\x80-\xbf])(?!(..)\xe2\1)"
+    rb"|\xd9(?=[\xa0-\xa9])|\xdb(?=[\xb0-\xb9])"  # a digit of Arabic, of Persian
 )
-"""What begins a sign of mathematics, chemistry or APL, a shape or a circled letter, once for a row of one
-sign, and a digit of Arabic or Persian: two tokens, as is a letter with an accent."""
+"""What begins a character of two tokens, as a letter with an accent is."""
 
 _CONTINUATION = bytes(range(0x80, 0xC0))
 _CJK = (*range(0xE3, 0xEE), 0xEF)
@@ -118,8 +119,8 @@ def estimate(texts: Iterable[bytes], images: int = 0) -> Estimate:
     every = list(texts)
     text = b"\n".join(every)  # one look at all is faster than one at each: conversations grow
     share = min(_JUDGED / max(len(text), 1), 1.0)  # the rest is taken to be like it
-    text = _AMONG_OTHERS.sub(b"\xe1", text[:_JUDGED])  # as those of India
-    kinds = _TWO_TOKENS.sub(b"\xc3", text).translate(_KINDS, _CONTINUATION)
+    text, marked = _by_two_bytes(text[:_JUDGED])
+    kinds = marked.translate(_KINDS, _CONTINUATION)
     words = _runs(kinds.translate(_ONE_WORD), b"a")
     many = words * _MANY_PER_WORD + sum(kinds.count(each) * n for each, n in _MANY.items())
     # The line ends between the messages are not theirs.
@@ -138,6 +139,14 @@ def estimate(texts: Iterable[bytes], images: int = 0) -> Estimate:
 def most_of(texts: Sequence[bytes], images: int) -> int:
     """Return how many tokens messages' texts in UTF-8, and so many images, can have at most."""
     return images * _MOST_PER_IMAGE + sum(map(len, texts)) + len(texts) * _MOST_PER_MESSAGE
+
+
+def _by_two_bytes(text: bytes) -> tuple[bytes, bytes]:
+    """Return a text with its rare letters as those of India, and it with what is two tokens marked."""
+    if text.isascii():  # it has none of them
+        return text, text
+    text = _RARE_LETTERS.sub(b"\xe1", text)
+    return text, _TWO_TOKENS.sub(b"\xc3", text)
 
 
 def _as_words(text: bytes) -> bytes:
