@@ -252,8 +252,7 @@ class _Rows:
             console.error(f"{outcome.row.shown} is not what was expected: {why}")
         if self._run.signer is not None and outcome.artifact is not None and not outcome.is_new:
             self._unsigned += not os.path.lexists(signature_of(outcome.artifact))
-        is_logged = self._run.log is not None and outcome.error is None
-        if outcome.is_new and (is_logged or outcome.artifact is not None):
+        if outcome.is_new and (outcome.artifact or self._run.log and not outcome.error):
             tell_what_stays_here(self._run)
         if self._report is not None:
             self._report.add(case_of(outcome, self._table.shown, self._options.key, least))
