@@ -281,6 +281,7 @@ def test_no_part_of_a_key_is_left_where_a_long_sentence_is_cut(place, before, mo
         assert "sk-" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_key_that_stands_in_the_names_of_an_answer_is_not_kept(monkeypatch):
     monkeypatch.setenv("OLLAMA_API_KEY", ECHO)
     told = {"model": ECHO, "message": {"role": "assistant", "content": "Yes."}}

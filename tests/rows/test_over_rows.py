@@ -537,6 +537,7 @@ class Wordy(Reasoner):
         return Response("ok", self.model_id, metadata={"said": self.said})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", ["a" * 20_000, [{"b": 1.5}] * 1000, {"c" * 20_000: None}])
 def test_what_is_said_of_rows_counts_where_an_earlier_one_is_slow(tmp_path, monkeypatch, said):
     monkeypatch.setattr("ore.rows.in_order.MOST_AHEAD", 8000)

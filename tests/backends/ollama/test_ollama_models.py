@@ -64,6 +64,7 @@ def test_a_model_that_runs_elsewhere_is_never_the_default():
         assert default_of(known, show) == chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["done_reason", "model"])
 def test_half_a_character_in_a_name_takes_nothing_of_the_answer(name):
     told = {"model": "m", "message": {"role": "assistant", "content": "Yes."}, "done": True}
