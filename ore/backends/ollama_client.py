@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import finalize
 
@@ -16,7 +16,7 @@ from ore.backends.lines import steps_of
 from ore.backends.look_ups import KNOWN_SECONDS
 from ore.backends.model_names import can_be_sent, checked_models
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
-from ore.backends.pools import steady
+from ore.backends.pools import let_go, steady
 from ore.backends.refusals import check_reported
 from ore.backends.window import find_model, window_of
 from ore.errors import BackendError, OreError
@@ -61,7 +61,14 @@ class OllamaClient:
         self._kinds: tuple[type[BaseException], ...] = ()
         self._known: dict[object, Any] = {}
         self._given: dict[object, int] = {}
-        finalize(self, _let_go, self._open)  # a __del__ may come after those of the connections
+        # A __del__ may come after those of the connections. At its own end a program may still ask.
+        finalize(self, let_go, self._open).atexit = False
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except Exception:  # the interpreter is half gone, and with it what its modules have
+            pass
 
     def asking_once(self, at_once: int | None) -> OllamaClient:
         """Return this client, which from now on asks once where many turns are to follow."""
@@ -311,10 +318,3 @@ class OllamaClient:
                     self._open.append(client)
                     self._client, self._process = client, os.getpid()
             return self._client
-
-
-def _let_go(clients: list[Client]) -> None:
-    """Close the connections that a program has left open."""
-    for client in clients:
-        with suppress(Exception):
-            client.close()  # type: ignore[no-untyped-call]

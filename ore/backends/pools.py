@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from _thread import RLock
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -27,10 +29,17 @@ def steady(client: Client) -> Client:
     return client
 
 
-def _let_go() -> None:
+def let_go(clients: Iterable[Any]) -> None:
+    """Close the connections that a program has left open."""
+    for client in clients:
+        with suppress(Exception):
+            client.close()
+
+
+def _unlock() -> None:
     """Let a forked child close what its parent has: a thread that holds a lock there is not here."""
     for pool in _POOLS:
         pool._optional_thread_lock = RLock()
 
 
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=_unlock)

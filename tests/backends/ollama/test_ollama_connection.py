@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import socket
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -83,6 +85,24 @@ def test_a_connection_is_closed_before_any_other_garbage_ends():
         del first, client
         gc.collect()
     assert ended == [-1]
+
+
+AT_ITS_END = """
+import atexit, sys
+atexit.register(lambda: print(client.version()))
+from ore.backends.address import Host
+from ore.backends.ollama_client import OllamaClient
+client = OllamaClient(Host(sys.argv[1]))
+client.version()
+"""
+
+
+@pytest.mark.slow
+def test_a_program_may_ask_at_its_end_and_no_connection_is_left_open():
+    with FakeOllama() as server:
+        command = [sys.executable, "-W", "error::ResourceWarning", "-c", AT_ITS_END, server.url]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.stderr, done.stdout) == ("", f"{OllamaClient(Host(server.url)).version()}\n")
 
 
 def test_a_stream_that_is_left_closes_its_connection_and_the_next_question_opens_another():
