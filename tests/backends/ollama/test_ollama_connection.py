@@ -55,7 +55,7 @@ def test_a_process_has_one_connection_to_the_server(flags, turns):
 
 def leads_to(port, thing):
     """Whether a thing is a connection to the port."""
-    with suppress(OSError):
+    with suppress(OSError, IndexError):  # one of a pair has an empty name
         return type(thing) is socket.socket and thing.getpeername()[1] == port
     return False
 
