@@ -88,7 +88,7 @@ class OllamaClient:
         """Close the connections. May be called twice."""
         with self._lock():
             clients, self._client = [*self._open], None
-            self._open.clear()
+            del self._open[: len(clients)]  # a signal's handler may have opened one more
         for client in clients:
             client.close()  # type: ignore[no-untyped-call]  # the package gives it no types
 

@@ -105,6 +105,35 @@ def test_a_program_may_ask_at_its_end_and_no_connection_is_left_open():
         assert (done.stderr, done.stdout) == ("", f"{OllamaClient(Host(server.url)).version()}\n")
 
 
+@pytest.mark.parametrize("line", range(7))
+def test_what_a_signals_handler_opens_while_a_client_is_closed_is_closed_by_the_next_time(line):
+    code, seen = OllamaClient.close.__code__, []
+
+    def trace(frame, event, _):
+        if frame.f_code is not code:
+            return None
+        seen.append(event)
+        if event == "line" and seen.count("line") == line:
+            sys.settrace(None)  # in a handler's call nothing is traced
+            with suppress(BackendError):  # the connection may be closed under it
+                client.version()
+        return trace
+
+    with FakeOllama() as server:
+        client = OllamaClient(Host(server.url))
+        client.version()
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            client.close()
+        finally:
+            sys.settrace(before)
+        client.close()
+        assert not [each for each in gc.get_objects() if leads_to(server.port, each)]
+        assert client.version()
+        client.close()
+
+
 def test_a_stream_that_is_left_closes_its_connection_and_the_next_question_opens_another():
     with FakeOllama(delay=0.02) as server, closing(OllamaClient(Host(server.url))) as client:
         parts = client.chat_parts(REQUEST)
