@@ -61,8 +61,7 @@ class OllamaClient:
         self._kinds: tuple[type[BaseException], ...] = ()
         self._known: dict[object, Any] = {}
         self._given: dict[object, int] = {}
-        # A __del__ may come after those of the connections. At its own end a program may still ask.
-        finalize(self, let_go, self._open).atexit = False
+        finalize(self, let_go, self._open).atexit = False  # a program may still ask at its end
 
     def __del__(self) -> None:
         try:
@@ -298,7 +297,8 @@ class OllamaClient:
         except (GeneratorExit, OreError):
             raise
         except BaseException:
-            self._client = None  # not closed: other threads may use it
+            with self._lock():  # no other thread is about to return it
+                self._client = None  # not closed: other threads may use it
             raise
 
     def _deadline(self, seconds: float | None) -> Deadline:

@@ -30,7 +30,7 @@ def steady(client: Client) -> Client:
 
 
 def let_go(clients: Iterable[Any]) -> None:
-    """Close the connections that a program has left open."""
+    """Close the connections that a program has left open; a ``__del__`` may come after theirs."""
     for client in clients:
         with suppress(Exception):
             client.close()

@@ -7,6 +7,7 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -132,6 +133,27 @@ def test_what_a_signals_handler_opens_while_a_client_is_closed_is_closed_by_the_
         assert not [each for each in gc.get_objects() if leads_to(server.port, each)]
         assert client.version()
         client.close()
+
+
+@pytest.mark.slow
+def test_a_client_is_not_left_while_another_thread_takes_it():
+    with FakeOllama(delay=0.02) as server, closing(OllamaClient(Host(server.url))) as client:
+        parts, left = client.chat_parts(REQUEST), threading.Event()
+        next(parts)
+
+        def leave() -> None:
+            with suppress(KeyboardInterrupt):
+                parts.throw(KeyboardInterrupt)
+            left.set()
+
+        with ThreadPoolExecutor(1) as pool:
+            with client._lock():
+                made = client._made()
+                pool.submit(leave)
+                assert not left.wait(0.1)
+                assert client._client is made
+            assert left.wait(PATIENCE) and client._client is None
+        assert client.version()
 
 
 def test_a_stream_that_is_left_closes_its_connection_and_the_next_question_opens_another():
