@@ -89,7 +89,7 @@ def tell_what_stays_here(run: Run) -> None:
 
 
 def tell_of_prompt(run: Run, response: Response) -> None:
-    """Say which messages were sent as one, and once a run what else became of them."""
+    """Say which messages were sent as one, and once a run and model what else became of them."""
     tell_of_messages(run, response.metadata, turn_of(run, sent_of(response)).messages)
 
 
@@ -102,7 +102,7 @@ def tell_of_messages(run: Run, known: Mapping[str, Any], messages: Sequence[Sour
     notes = known.get("notes")
     for note in notes[:_MOST_NOTES] if is_list(notes) else ():
         text = one_line(str(note)[:_LONGEST_NOTE])
-        if run.conversation.says_first(text):
+        if run.conversation.says_first(f"{run.model_id}: {text}"):  # there may be another one later
             run.console.notice(text)
 
 

@@ -209,6 +209,15 @@ def test_the_conversation_goes_on_with_the_other_model(ore):
     assert isinstance(result.backend.settings, Settings)
 
 
+@pytest.mark.parametrize("how", ["-c", "-i"])
+def test_what_concerns_every_turn_is_said_once_of_each_model(ore, how):
+    noted = {"notes": ["The template is an odd one."]}
+    lines = ("one", "/model second", "two", "three", "/model scripted", "four")
+    models = ("scripted", "second")
+    result = typed(ore, *lines, args=(how,), models=models, metadata=noted)
+    assert len(result.calls) == 4 and result.err.count("The template is an odd one.") == 2
+
+
 def test_messages_are_joined_for_the_other_model_too(ore, tmp_path):
     (tmp_path / "notes.txt").write_text("Notes.")
     flags = ("-c", "-f", str(tmp_path / "notes.txt"), "--join-messages", "always")
