@@ -17,6 +17,7 @@ from ore.backends.choice import open_backend
 from ore.rows import kept
 from tests.support.fake_ollama import FakeOllama
 from tests.support.harness import run_ore
+from tests.support.keys import make_key, needs_ssh_keygen
 from tests.support.process import PATIENCE, end, environment, running, start, until
 
 pytestmark = pytest.mark.slow
@@ -79,12 +80,12 @@ def test_what_was_answered_is_kept_when_a_run_is_stopped(asked, folder, number, 
     assert run_ore("--verify", *map(str, folder.glob("out/*/*.json"))).code == 0
 
 
+@needs_ssh_keygen
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_stopped_tells_of_its_artifacts_what_its_end_would(
     asked, server, folder, number
 ):
-    (args, where), key = asked, folder / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    (args, where), key = asked, make_key(folder / "key")
     flags = ("--system", "Rhyme.", "--artifact-hashes-only")
     (folder / "table.csv").write_text("n\n1\n")
     assert end(start(*args, *flags, stdin=subprocess.DEVNULL, **where)).code == 0
