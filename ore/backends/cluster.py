@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ore import __version__, errors
-from ore.backends import Backend, Progress
+from ore.backends import Backend, Progress, turn_errors
 from ore.backends.cluster_link import ClusterLink, LostCall, Patience, refuse_no_address, until
 from ore.backends.cluster_worker import KNOWN, Where, kind_of, why_unusable
 from ore.backends.http import Deadline, shorten
@@ -236,7 +236,8 @@ class ClusterReasoner(Reasoner):
                 if self._settings.on_warning is not None:
                     self._settings.on_warning(one_line(str(text)[:_LONGEST]))
             if "error" in told and told.get("said"):
-                raise _raised(str(told["error"]), one_line(str(told.get("said"))[:_LONGEST]))
+                said = one_line(str(told.get("said"))[:_LONGEST])
+                raise _raised(str(told["error"]), said, self.model_id)
             with suppress(TypeError, ValueError):
                 return _response_of(**told)
         raise BackendError(
@@ -284,13 +285,14 @@ def _plain(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _raised(name: str, said: str) -> OreError:
-    """Return a worker's error, of its own class where that is made from a sentence alone."""
-    kind = getattr(errors, name, None)
+def _raised(name: str, said: str, model: str) -> OreError:
+    """Return a worker's error over ``model``, of its own class where that is made from a sentence alone."""
+    kind = getattr(errors, name, getattr(turn_errors, name, None))
+    more = {"model": model} if kind is errors.ModelNotFoundError else {}
     if not (isinstance(kind, type) and issubclass(kind, OreError)):
         kind = BackendError
     with suppress(TypeError):
-        made: OreError = kind(said)
+        made: OreError = kind(said, **more)
         return made
     return BackendError(said)
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from ore import __version__, errors
-from ore.backends import Backend
+from ore.backends import Backend, turn_errors
 from ore.backends.choice import Choice, open_backend
 from ore.backends.settings import Settings
 from ore.errors import OreError
@@ -77,7 +77,8 @@ def take(
         sent = [Message(each["role"], each["content"], images=each["images"]) for each in messages]
         response = reasoner.reason(sent)
     except OreError as exc:
-        known = (kind.__name__ for kind in type(exc).__mro__ if hasattr(errors, kind.__name__))
+        names = (kind.__name__ for kind in type(exc).__mro__)
+        known = (name for name in names if hasattr(errors, name) or hasattr(turn_errors, name))
         return {"error": next(known), "said": str(exc), "warned": warned}
     return {
         "content": response.content,

@@ -20,8 +20,8 @@ from ore.backends.cluster import ClusterBackend, ClusterReasoner
 from ore.backends.cluster_link import ClusterLink, LostCall, Patience, until
 from ore.backends.effective import effective
 from ore.backends.settings import Settings
-from ore.backends.turn_errors import TurnTookLongError
-from ore.errors import BackendError, BackendTimeoutError, UsageError
+from ore.backends.turn_errors import NothingAnswersError, TurnTookLongError
+from ore.errors import BackendError, BackendTimeoutError, ModelNotFoundError, UsageError
 from ore.files.in_time import OutOfTime
 from ore.types import Message
 from tests.support.process import PATIENCE
@@ -111,6 +111,41 @@ def test_a_cluster_that_goes_away_ends_a_run_after_ten_rows(monkeypatch, tmp_pat
         with ore.over_rows(engine, "Say {{n}}", table, jobs=2) as run:
             assert 10 <= len(list(run.outcomes())) < 100
     assert "tcp://there:8786" in str(run.error())
+
+
+@pytest.mark.parametrize(
+    "error, least, most",
+    [
+        (ModelNotFoundError("There is no model 'm'.", model="m"), 1, 99),
+        (NothingAnswersError("It wants a password."), 10, 99),
+        (BackendError("It failed."), 200, 200),
+    ],
+)
+def test_what_ends_a_run_on_one_machine_ends_it_where_workers_say_it(
+    monkeypatch, tmp_path, error, least, most
+):
+    about = {"ore": ore.__version__, "backend": "ollama", "models": ["m"], "model": "m"}
+
+    def fail(*_):
+        raise error
+
+    class Link:
+        def ask(self, what, *given, **__):
+            if what == "call":
+                return [cluster_worker.take((None, None), "m", {}, [])]
+            return {"about": {"w": about}, "threads": {"w": 1}}.get(what)
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(cluster, "_linked", lambda address: Link())
+    monkeypatch.setattr(cluster_worker, "_reasoner", fail)
+    there = ClusterBackend("tcp://there:8786", (None, None), "m", print)
+    (tmp_path / "t.csv").write_text("n\n" + "1\n" * 200)
+    with ore.open_table(str(tmp_path / "t.csv")) as table:
+        engine = ore.ORE(there.reasoner("m", Settings()))
+        with ore.over_rows(engine, "Say {{n}}", table, jobs=2) as run:
+            assert least <= len(list(run.outcomes())) <= most
 
 
 @pytest.mark.parametrize("said", [{"odd": 1}, {"ore": 5, "window": "x"}, {"facts": []}, 5, [1]])
