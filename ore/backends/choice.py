@@ -89,7 +89,7 @@ def open_backend(
         raise UsageError(
             f"ORE_BACKEND is {value_shown(name)}: set it to one of {', '.join(BACKENDS)}."
         )
-    named = _model(environ)
+    named = _usual(wanted, environ)
     if name != "openai" and _is_file(name, named, wanted):
         name = "embedded"
     if name == "embedded":
@@ -185,6 +185,16 @@ def _is_gguf_file(model: str, of_server: bool) -> bool:
 def _model(environ: Mapping[str, str]) -> str | None:
     """Return the model that ``ORE_MODEL`` names, without its pin; None where it is blank."""
     return split_pin(environ.get("ORE_MODEL", "").strip())[0] or None
+
+
+def _usual(wanted: Choice, environ: Mapping[str, str]) -> str | None:
+    """Return what ``_model`` does; where the user named a model, a variable that is wrong is no model."""
+    try:
+        return _model(environ)
+    except UsageError:
+        if wanted.model is None:
+            raise
+        return None
 
 
 def _embedded(model: str | None, wanted: Choice) -> EmbeddedBackend:

@@ -212,12 +212,12 @@ def _streams(options: Options, console: Console) -> bool:
 
     What is judged or written as a whole is shown as a whole.
     """
+    if options.stream or options.no_stream:
+        return options.stream
     wish = on_or_off("ORE_STREAM", os.environ.get("ORE_STREAM"))
-    if options.stream:
-        return True
     is_whole = options.json or options.schema is not None or options.artifact_out == "-"
     is_whole = is_whole or options.extract or options.choose is not None
-    return console.stdout_is_terminal and not (is_whole or options.no_stream or wish is False)
+    return console.stdout_is_terminal and not (is_whole or wish is False)
 
 
 def _checked_output(options: Options, console: Console, log: RunLog | None) -> Signer | None:

@@ -237,6 +237,13 @@ def test_a_switch_of_another_value_is_wrong_usage(ore, monkeypatch, variable, ar
     assert f"{variable} is 'maybe': set it to on or off." in result.err
 
 
+@pytest.mark.parametrize("flag", ["--stream", "--no-stream"])
+def test_a_flag_wins_over_a_switch_of_another_value(ore, monkeypatch, flag):
+    monkeypatch.setenv("ORE_STREAM", "maybe")
+    result = ore("Hello", flag)
+    assert (result.code, result.err) == (0, "")
+
+
 def test_a_turn_that_has_no_history_asks_nothing_of_its_switch(ore, monkeypatch):
     monkeypatch.setenv("ORE_HISTORY", "maybe")
     result = ore("Hello")

@@ -76,6 +76,7 @@ def test_what_is_no_pin_is_asked_wrongly(ask, server, monkeypatch, text):
     assert (result.code, result.out, chats(server)) == (2, "", 0)
     monkeypatch.setenv("ORE_MODEL", text)
     assert ask("hi").code == 2 and chats(server) == 0
+    assert ask("hi", "--model", MODEL).code == 0 and chats(server) == 1  # a flag wins
 
 
 @pytest.mark.parametrize("pin", [DIGEST[:12], DIGEST[:12].upper(), DIGEST])
