@@ -126,6 +126,11 @@ def _planned(options: Options, plan: ParsedPlan, path: str) -> tuple[Options, Gi
     changed: dict[str, Any] = {"run_file": None, "prompt": turn.prompt, "no_stdin": True}
     changed |= {"persona": plan.persona, "grant": plan.grants or options.grant}
     changed |= {"system": turn.system} if turn.is_own_system else {"no_system": not turn.system}
+    if options.schema is not None and "choice" in plan.expect:
+        raise UsageError(
+            f"The expectation in {shown} is a choice, but there is nothing to choose from: leave "
+            f"--schema out."
+        )
     if options.model is None:
         changed["model"] = plan.model
         chosen = options.backend or os.environ.get("ORE_BACKEND") or options.host

@@ -123,6 +123,17 @@ def test_a_plan_of_a_choice_can_be_run(choosing, folder, ore):
     assert (result.code, result.out) == (3, "yes\t0.75\n")
 
 
+def test_a_choice_that_is_expected_needs_words_in_a_plan_as_in_a_file(choosing, folder, ore):
+    pytest.importorskip("jsonschema")
+    (folder / "plan.json").write_text(choosing("{choice: 'yes'}", "--dry-run").out)
+    for file in ("f.ore", "plan.json"):
+        result = ore("--run", file, "--schema", "a str", replies=['{"a": "yes"}'])
+        assert (result.code, result.out, result.calls) == (2, "", [])
+        assert (
+            f"{file} is a choice, but there is nothing to choose from: leave --schema" in result.err
+        )
+
+
 def test_a_choice_that_nothing_is_chosen_for_sends_nothing(run):
     result = run("{choice: 'yes'}")
     assert (result.code, result.calls) == (2, [])
