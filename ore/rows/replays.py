@@ -198,7 +198,9 @@ def _asked(
         with opening.waiting(backend.phase):
             sources = [each.source for each in messages]
             given = (recalled.rerun.model, settings, as_sent(messages), sources)
-            return answered(old, reasoner, backend, *given)
+            new = answered(old, reasoner, backend, *given)
+        SPENT.set(0.0)  # a second turn has its whole deadline
+        return new
 
     def changed(new: ExecutionArtifact) -> dict[str, str]:
         return _changes(opening, old, new)

@@ -286,6 +286,22 @@ def test_the_check_of_a_pin_is_a_part_of_the_deadline_of_a_rerun_too(
     assert time.monotonic() - began < 2.0
 
 
+@pytest.mark.slow
+def test_the_check_of_a_pin_is_a_part_of_the_first_turn_of_a_replay_alone(ask, server, recorded):
+    answers = iter([("Rome.", 0.0), ("Oslo.", 1.4)])
+
+    def answer(_):
+        text, seconds = next(answers)
+        time.sleep(seconds)
+        return text
+
+    server.ollama.reply = answer
+    server.use("happy", on="/api/tags", wait=1.0)
+    pin = f"llama3.2@sha256:{DIGEST}"
+    result = ask("--replay", str(recorded), "-m", pin, "--deadline", "2")
+    assert (result.code, result.out.split("\t")[1]) == (3, "not repeatable"), result.err
+
+
 def test_what_an_artifact_calls_its_model_is_no_pin(ask, server, recorded):
     run = json.loads(recorded.read_text())
     run["input"]["model_id"] = f"llama3.2@sha256:{DIGEST}"
