@@ -8,6 +8,7 @@ from typing import Any
 
 from ore.artifact.sources import PROMPT
 from ore.backends import Backend
+from ore.backends.answer import hashes
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.ollama import AyaReasoner
 from ore.backends.openai import OpenAIReasoner
@@ -74,7 +75,15 @@ def record(
         routing=routing,
         more=more,
     )
-    return artifact_of(made, turn, response)
+    return artifact_of(made, turn, _with_images(response, hashes(sent.messages)))
+
+
+def _with_images(response: Response, images: list[str]) -> Response:
+    """Return a response whose metadata name the ``images`` that were sent: a program's own may not."""
+    if not images or "images" in response.metadata:
+        return response
+    metadata = {**response.metadata, "images": images}
+    return Response(response.content, response.model_id, response.id, response.timestamp, metadata)
 
 
 def _asked(response: Response, inner: Reasoner) -> Settings:

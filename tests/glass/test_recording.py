@@ -54,6 +54,19 @@ def test_a_program_s_artifact_says_what_the_command_line_s_says(tmp_path, monkey
     assert ore.verify([mine, path]).holds and ore.diff(mine, theirs).same
 
 
+def test_the_images_of_a_turn_are_named_whoever_answered_it():
+    engine = ORE(Echo(), "")
+    cat, dog = (
+        engine.record(engine.execute("Hi", images=[data]), full=True)
+        for data in (b"\x89PNG", b"\x89PNG2")
+    )
+    assert cat.output.metadata["images"] == [hashlib.sha256(b"\x89PNG").hexdigest()]
+    assert [each.name for each in ore.diff(cat, dog).differences] == ["images"]
+    assert ore.verify([cat, dog]).holds
+    with pytest.raises(ArtifactError, match="asked with images, which an artifact does not hold"):
+        ore.replay(cat, Echo())
+
+
 def test_each_message_of_a_turn_has_its_source():
     engine, session = ORE(Echo(), "Be kind."), Session()
     first = engine.execute("Hi", session)
