@@ -95,8 +95,7 @@ class EmbeddedBackend(Backend):
         elif (file := weights.installed().get(name)) is not None:
             raise FileAccessError(
                 f"{file} is a file of yours that is also called {name}, and is used instead: give "
-                f"the file "
-                f"another name, then try again.",
+                f"the file another name, then try again.",
                 file,
             )
         else:

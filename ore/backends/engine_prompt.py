@@ -21,8 +21,7 @@ from ore.errors import ContextTruncatedError
 from ore.types import Message
 
 _NO_TEMPLATE = (
-    "The model has no chat template, perhaps because it was not trained to chat: the "
-    "engine's own, "
+    "The model has no chat template, perhaps because it was not trained to chat: the engine's own, "
     "ChatML, is used."
 )
 _CHATML = (

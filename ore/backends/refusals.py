@@ -51,8 +51,7 @@ _OF_A_PULL = (
     (
         r"HTTP response to HTTPS client",
         "can't fetch '{model}', because its registry does not speak https ({shown}): add "
-        "`insecure=True` to "
-        "ask it over http.",
+        "`insecure=True` to ask it over http.",
     ),
     (
         r"^pull model manifest: Get .{1,600}: (dial|lookup|read) ",

@@ -82,9 +82,8 @@ def read_link(
         _require_whole(data, source)
         if not artifact.execution_id.isprintable():
             raise ArtifactError(
-                f"{source} can't be continued, because its execution_id is not one line of plain "
-                f"text: ask "
-                f"its prompt again with --artifact-in, or continue another artifact."
+                f"{source} can't be continued, because its execution_id is not one line of plain text: "
+                f"ask its prompt again with --artifact-in, or continue another artifact."
             )
         _tell_answer(artifact, console)
     if artifact.continuation.requested:

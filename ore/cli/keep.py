@@ -84,7 +84,7 @@ def record(run: Run, context: Context, response: Response, told: Told) -> Record
 
 def tell_what_stays_here(run: Run) -> None:
     """Say once a run where only this machine has the system prompt of what was recorded."""
-    if keeps_own_text_here(run) and run.conversation.says_first(_STAYS_HERE):
+    if run.conversation.says_first(_STAYS_HERE) and keeps_own_text_here(run):  # looked at once
         run.console.notice(_STAYS_HERE)
 
 
