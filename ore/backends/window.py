@@ -31,8 +31,12 @@ _REPEATED = re.compile(rb"([\x00-\x7f]|[\xc2-\xf4][\x80-\xbf]+)\1\1\1+")
 
 _ONE_TOKEN = (
     # A tag of HTML (Gemma), and a mark of a chat: ``<|im_end|>``, ``[INST]``.
-    (re.compile(rb"<(?:[/|]?\w+\|?|\xef\xbd\x9c[^<>\n]{1,40})>"), b" a "),
-    (re.compile(rb"\[/?[A-Z_]+]"), b" a "),
+    # No longer than such are: hexadecimal digits in the same signs are many.
+    (
+        re.compile(rb"<(?:/?\d?[A-Za-z_]{1,24}\d{0,4}|\|\w{1,48}\|?|\xef\xbd\x9c[^<>\n]{1,40})>"),
+        b" a ",
+    ),
+    (re.compile(rb"\[/?[A-Z_]{1,24}]"), b" a "),
     # What follows a word that has it as one token: ``'t`` (gpt-oss).
     (re.compile(rb"'(?<=[A-Za-z]')(?:[sdmt]|re|ve|ll)\b"), b""),
 )

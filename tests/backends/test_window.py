@@ -185,6 +185,13 @@ def test_a_mark_of_a_chat_is_one_token_for_whose_it_is(text, tokens):
     assert estimate([text.encode()]).least <= tokens
 
 
+@pytest.mark.parametrize("begin, end", ["<>", ("<|", "|>"), ("</", ">")])
+def test_a_long_text_in_the_signs_of_a_tag_is_more_than_one_token(begin, end):
+    """As a PDF has its texts: one that was cut to a part of it would be called whole."""
+    digits = "0048006f006c64a1ce" * 20
+    assert estimate([f"{begin}{digits}{end}".encode()]).least >= len(digits) // 5
+
+
 EVEN = ("Base64", "a line", "blanks", "one letter")
 """Kinds that no bound is near to: their characters say little of how many tokens they make."""
 
