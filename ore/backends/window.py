@@ -43,7 +43,7 @@ _ONE_TOKEN = (
 """What a vocabulary may have as one token, of several kinds of characters, and a word for it."""
 
 _RARE_LETTERS = re.compile(
-    rb"\xe2(?=[\x92\x93\xa0-\xa3\xb0-\xb7])"  # in a circle; Braille, Glagolitic, Coptic, Tifinagh
+    rb"\xe2(?=[\x92\x93\xa0-\xa3\xb0-\xb7\xba-\xbf])"  # in a circle; Braille, Coptic, radicals
     rb"|\xe3(?=[\x84-\x86])"  # Bopomofo, single Korean letters
     rb"|\xea(?=[\x80-\xaf])"  # Yi, Vai, Javanese, Meitei
     rb"|\xef(?=\xba|\xbb[\x80-\xbc]|\xbd[\xa1-\xbf]|\xbe)"  # the forms of Arabic; half-width kana
@@ -51,8 +51,10 @@ _RARE_LETTERS = re.compile(
 """What begins such a letter: it begins signs as well (\\xe2), or Chinese and Korean (the others)."""
 
 _TWO_TOKENS = re.compile(
-    # A sign of mathematics, chemistry or APL, a shape, a number in a circle: once for a row of one sign.
-    rb"\xe2(?=[\x81-\x85\x87-\x91\x96-\x9f\xa4-\xaf][\x80-\xbf])(?!(..)\xe2\1)"
+    # A sign of mathematics, chemistry or APL, a shape, the frame of a table, a number in a circle: a long
+    # row of one sign is less, and so is any of a rule's.
+    rb"\xe2(?=[\x81-\x85\x87-\x91\x94-\x9f\xa4-\xaf][\x80-\xbf])"
+    rb"(?!(\x94\x80|\x95\x90)\xe2\1|(..)(?:\xe2\2){7})"
     rb"|\xd9(?=[\xa0-\xa9])|\xdb(?=[\xb0-\xb9])"  # a digit of Arabic, of Persian
 )
 """What begins a character of two tokens, as a letter with an accent is."""

@@ -261,6 +261,9 @@ def test_what_few_vocabularies_know_is_tokens_for_each_of_its_bytes(text, tokens
         ("ﺍﻟﺴﻼﻡ ﻋﻠﻴﻜﻢ ﻭﺭﺣﻤﺔ ﺍﻟﻠﻪ ﻭﺑﺮﻛﺎﺗﻪ", 82),
         ("ⓣⓗⓔ ⓠⓤⓘⓒⓚ ⓑⓡⓞⓦⓝ ⓕⓞⓧ", 48),
         ("ㄋㄧㄏㄠ ㄨㄛㄕ ㄊㄞㄨㄢ ㄖㄣ", 42),
+        ("┏━━━━━┳━━━━━┓\n┃ Day ┃ cm  ┃\n┡━━━━━╇━━━━━┩\n│ one │ 410 │\n└─────┴─────┘\n", 87),
+        ("├─┬ a@1.0\n│ ├── b@2.1\n│ └─┬ c@3.2\n│   └── d@0.1\n", 47),
+        ("⽂章⼀共⼗⼆⻚，⼤家⼀起⾛⼊⽣活", 43),
     ],
     ids=[
         "sets",
@@ -275,6 +278,9 @@ def test_what_few_vocabularies_know_is_tokens_for_each_of_its_bytes(text, tokens
         "forms of Arabic",
         "circles",
         "Bopomofo",
+        "frames of tables",
+        "a tree",
+        "radicals",
     ],
 )
 def test_signs_and_odd_digits_and_letters_are_two_tokens_and_more(text, tokens):
