@@ -283,18 +283,18 @@ class _Rows:
 
     def _say_other_model(self) -> None:
         """Warn where the model's name is another one's by now: artifacts have what it was at first."""
-        run = self._run
+        run, has_folder = self._run, self._folder is not None
         if not self._rows.is_other_model():
             return
+        anew = "run it again" + " with another folder" * has_folder
         again = "Run it again: it asks the new one about all rows."
         if self._options.scheduler is not None:  # some workers may still have the one before
-            again = "Give all workers one model, and run it again with another folder."
+            again = f"Give all workers one model, and {anew}."
         elif run.pin is not None:  # which the other one does not fit
-            again = "Give the name back to the pinned one, and run it again with another folder."
-        run.console.warning(
-            f"{run.model_id} became another model during this run: the new one may have answered rows "
-            f"whose artifacts name the old one. {again}"
-        )
+            again = f"Give the name back to the pinned one, and {anew}."
+        which = "rows whose artifacts name the old one" if has_folder or run.log else "some rows"
+        what = f"{run.model_id} became another model during this run: the new one may have answered"
+        run.console.warning(f"{what} {which}. {again}")
 
     def _say_of_artifacts(self) -> None:
         """Say what the artifacts do not show: which model answered, what they lack, who signed them."""

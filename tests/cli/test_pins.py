@@ -199,6 +199,24 @@ def test_a_model_that_becomes_another_one_in_a_run_over_rows_is_told(ask, server
     assert "Run it again" not in pinned
 
 
+@pytest.mark.parametrize("is_logged", [False, True])
+@pytest.mark.parametrize("pin", ["", f"@sha256:{DIGEST}"])
+def test_no_artifact_and_no_folder_is_spoken_of_in_a_run_over_rows_without(
+    ask, server, tmp_path, pin, is_logged
+):
+    def swapped(_):
+        server.ollama.copies[MODEL] = "second:latest"
+        return "Paris."
+
+    server.ollama.reply = swapped
+    (tmp_path / "table.csv").write_text("n\n1\n2\n")
+    log = ["--runs", str(tmp_path / "log")] if is_logged else []
+    said = ask("--rows", str(tmp_path / "table.csv"), "{{n}}", "-m", f"llama3.2{pin}", *log).err
+    assert "llama3.2 became another model during this run" in said and "folder" not in said
+    assert ("artifacts name the old one" in said) is is_logged
+    assert "back to the pinned one, and run it again." in said if pin else "Run it again: " in said
+
+
 def test_a_program_can_find_out_that_a_model_became_another_one_in_a_run_over_rows(
     server, tmp_path
 ):
