@@ -79,6 +79,7 @@ def record(run: Run, context: Context, response: Response, told: Told) -> Record
     if written:
         error = run.conversation.note(response.id, sha256(data).hexdigest())
         errors += [error] if error is not None else []
+        tell_what_stays_here(run)
     return Recorded(document, errors, unsigned)
 
 

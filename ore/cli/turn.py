@@ -15,7 +15,7 @@ from ore.backends.schema import as_document
 from ore.backends.turn_errors import TurnTooLargeError
 from ore.cli.context import Context
 from ore.cli.cut_conversations import compare_counts, tell_of_cut
-from ore.cli.keep import Recorded, record, tell_of_prompt, tell_what_stays_here
+from ore.cli.keep import Recorded, record, tell_of_prompt
 from ore.cli.numbers import show_choice, tell_numbers
 from ore.cli.record import Told, in_force
 from ore.cli.runs import Run
@@ -268,8 +268,6 @@ def _tell(run: Run, response: Response, told: Told, *, is_cut: bool) -> None:
             f"The {what} not kept in the session '{run.conversation.name}': later turns see the "
             f"text only."
         )
-    if run.options.artifact_out is not None or run.log is not None:
-        tell_what_stays_here(run)
     if run.options.verbose and not run.options.quiet:
         shown = {name: v for name, v in response.metadata.items() if name not in SHOWN_APART}
         run.console.metadata(response.id, response.model_id, shown)

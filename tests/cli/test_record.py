@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 import pytest
@@ -320,6 +321,13 @@ def test_rows_without_an_answer_tell_of_no_artifact(ore, folder):
     (folder / "t.csv").write_text("a\n1\n")
     flags = ["--artifact-out", "out", "--artifact-hashes-only", "--system", "Rhyme."]
     result = ore("--rows", "t.csv", "{{a}}", *flags, replies=[BackendError("No.")])
+    assert (result.code, "--artifact-text" in result.err) == (1, False)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has /dev/full")
+def test_a_turn_whose_artifact_could_not_be_written_tells_of_none(ore):
+    flags = ["--artifact-out", "/dev/full", "--artifact-hashes-only", "--system", "Rhyme."]
+    result = ore("hi", *flags)
     assert (result.code, "--artifact-text" in result.err) == (1, False)
 
 
