@@ -111,18 +111,21 @@ def in_short(count: int | None) -> str | None:
     return None if count is None else str(count)
 
 
-def in_words(told: Mapping[str, Any]) -> str:
+def in_words(told: Mapping[str, Any], *, samples: bool) -> str:
     """Return what ``effective`` has ``told`` as one line for a person.
 
-    What the user or the model chose comes first, with its value; defaults and unknowns are counted.
+    What the user or the model chose comes first, with its value; defaults and unknowns are counted,
+    but for those of sampling in a turn that ``samples`` no text.
     """
     known = {name: each for name, each in told["parameters"].items() if each["value"] is not None}
     chosen = [name for origin in (USER, MODEL) for name in known if known[name]["from"] == origin]
     said = [f"{name}={json.dumps(known[name]['value'])} ({known[name]['from']})" for name in chosen]
     facts = [f"{name}={told[name]}" for name in FACTS if told[name] is not None]
     said += [fact[:_LONGEST_FACT] for fact in facts]
-    folded, unknown = len(known) - len(chosen), len(told["parameters"]) - len(known)
-    unknown += len(FACTS) - len(facts)
+    folded, unknown = len(known) - len(chosen), len(FACTS) - len(facts)
+    unknown += sum(
+        name not in known and (samples or name in _LOADING) for name in told["parameters"]
+    )
     counts = [f"{folded} default{'s' * (folded != 1)}"] if folded else []
     counts += [f"{unknown} not known"] if unknown else []
     rest = " and ".join(counts)

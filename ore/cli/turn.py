@@ -271,7 +271,8 @@ def _tell(run: Run, response: Response, told: Told, *, is_cut: bool) -> None:
     if run.options.verbose and not run.options.quiet:
         shown = {name: v for name, v in response.metadata.items() if name not in SHOWN_APART}
         run.console.metadata(response.id, response.model_id, shown)
-        run.console.change(in_words(told()))
+        samples = run.asked.settings.choices is None
+        run.console.change(in_words(told(), samples=samples))
 
 
 def _tell_limits(run: Run, response: Response, *, is_cut: bool) -> None:

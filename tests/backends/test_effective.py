@@ -11,7 +11,14 @@ from types import SimpleNamespace
 import pytest
 
 from ore.backends import choice, engine_facts
-from ore.backends.effective import FACTS, PARAMETERS, effective, in_words, parameters_of
+from ore.backends.effective import (
+    FACTS,
+    PARAMETERS,
+    effective,
+    in_words,
+    parameters_of,
+    without_sampling,
+)
 from ore.backends.ollama_models import in_force
 from ore.backends.settings import Settings
 from ore.files.neutral import word
@@ -106,14 +113,24 @@ def test_what_a_server_gets_wrong_is_not_known(shown):
 def test_it_is_said_in_one_line_what_was_chosen_first_and_the_defaults_counted():
     layers = {"ore": {"temperature": 0}, "server": {"top_k": 40}, "model": {"seed": 3}}
     facts = {"threads": 2, "template_sha256": "ab" * 32}
-    text = in_words(effective({"stop": ["\n"]}, **layers, facts=facts))
+    text = in_words(effective({"stop": ["\n"]}, **layers, facts=facts), samples=True)
     assert text.startswith('In force: stop=["\\n"] (user), seed=3 (model), threads=2, template_')
     assert text.endswith(" and 2 defaults and 14 not known (`ORE.record()` lists all).")
     assert "temperature" not in text and len(text) < 200 and "\n" not in text
 
 
 def test_where_nothing_was_chosen_the_line_is_a_count():
-    assert in_words(effective({})) == "In force: 20 not known (`ORE.record()` lists all)."
+    said = "In force: 20 not known (`ORE.record()` lists all)."
+    assert in_words(effective({}), samples=True) == said
+
+
+def test_what_nothing_is_sampled_with_is_not_said_to_be_unknown():
+    asked = {"user": {"num_ctx": 512, "seed": 3}, "facts": {"threads": 2}}
+    text = in_words(effective(**without_sampling(asked)), samples=False)
+    assert text.startswith("In force: num_ctx=512 (user), threads=2 and 5 not known")
+    told = effective({"num_ctx": 512}, facts=dict.fromkeys(FACTS, 1))
+    assert "not known" not in in_words(told, samples=False)
+    assert "13 not known" in in_words(told, samples=True)
 
 
 @pytest.fixture
