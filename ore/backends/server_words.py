@@ -29,6 +29,7 @@ NO_MODEL = _any_of(
     r"not a valid model\b",
     r"DeploymentNotFound",  # Azure's
     r"unknown.model\b(?! architecture)",
+    r"unsupported model \S+, please use",  # of gateways to Bedrock
     r"model identifier is invalid",
     r"no such model",
     r"no router for requested",  # llama-swap's
@@ -36,7 +37,7 @@ NO_MODEL = _any_of(
     r"\u6a21\u578b\u4e0d\u5b58\u5728",  # Zhipu's: the model does not exist
 )
 CAN_NOT = _any_of(
-    r"not support|unsupported|only supports|only supported by",
+    r"(not|doesn't) support|unsupported|only supports|only supported by",
     r"only .{1,40} (is|are) supported",
     r"not a multimodal model",
     r"does not accept",
@@ -71,10 +72,19 @@ TOO_LONG = _any_of(
     r"too many tokens:",
     r"larger than the model input length",
     r"longer than the (model'?s )?(maximum )?(context|model length)",
-    r"greater than max_seq_len",
+    r"greater than `?max_seq_len",
+    r"prompt sequence length is greater than \d",
+    r"exceeds (model )?max length:? \(?\d",
+    r"reached context length of \d",
+    r"number of input tokens \d+ cannot exceed",
+    r"too many input tokens",
+    r"token len \d+ \+ max_new_tokens \d+ >",
+    r"max_length \(\d+\) cannot be greater than model context_length",
+    r"default_max_tokens. \(-\d+\)",
+    r"prompt ?\u8d85\u957f",  # Zhipu's: too long
     r"(prompt|input) (token )?(length |tokens )?(is )?too long",
     r"prompt_tokens \(\d+\) must be",
-    r"prompt is \d+ tokens; the model context is \d+",
+    r"prompt is \d+ tokens(;| but) the model context (window )?is \d+",
     r"range of input length should",
     r"reduce the length of the messages",
     r"max_tokens must be at least 1, got -",
@@ -84,8 +94,9 @@ TOO_LONG = _any_of(
 )
 """Said of a prompt that does not fit the model's window, with its answer or without."""
 OF_BOTH = (
-    r"(?is)(?!.*(requested 0 output tokens|at least 1, got -|leave room for output|without any output))"
-    r".*(max_(completion_|new_)?tokens|completion|output tokens)"
+    r"(?is)(?!.*(requested 0 output tokens|at least 1, got -|leave room for output|without any output|"
+    r"default_max_tokens. \(-))"
+    r".*(max_(completion_|new_)?tokens|completion|output tokens|mid-generation|max_length \()"
 )
 """Said where the prompt and the answer that is asked for do not fit together, and the first alone may."""
 FILTERED = _any_of(

@@ -361,6 +361,7 @@ SAID = [
     (400, "The provided model identifier is invalid.", "There is no model 'small'"),
     (400, "AiError: No such model @cf/small or task", "There is no model 'small'"),
     (400, "模型不存在，请检查模型代码。 1211", "There is no model 'small'"),
+    (400, "Unsupported model small, please use models API to get", "There is no model 'small'"),
     (404, "model not found", "There is no model 'small'"),
     (404, "no router for requested model", "There is no model 'small'"),
     (400, "could not find suitable inference handler for x", "There is no model 'small'"),
@@ -374,6 +375,7 @@ SAID = [
     (400, "The key is not enabled for this model", "failed: The key is not enabled"),
     (529, "Overloaded", "is busy, or a limit is reached (Overloaded"),
     (500, "this model has no vision arm", "can't do this (this model has no vision arm"),
+    (400, "This model doesn't support the image field", "can't do this (This model doesn't"),
     (400, "Only 'text' content type is supported.", "can't do this (Only 'text' content type"),
     (400, "Image input is not enabled for this model", "can't do this (Image input is not"),
     (400, "unknown variant `image_url`, expected `text`", "can't do this (unknown variant"),
@@ -483,6 +485,20 @@ def test_a_model_that_the_server_lists_is_not_said_to_be_missing(status, text):
         "Prompt tokens too long",
         "Prompt has 256468 tokens, but the configured context size is 256000 tokens",
         "Input token length is too long",
+        "Reached context length of 4096 tokens with model (arch: gpt-oss) that does not currently "
+        "support mid-generation context overflow. Try reloading with a larger context length.",
+        "Prompt sequence length is greater than 4096, perhaps consider using `truncate_sequence`?",
+        "Number of prompt tokens: 5000 exceeds model max length: 4096",
+        "input_ids size (3216) + current sequence length (0) exceeds max length (2048)",
+        "max_length (2347) cannot be greater than model context_length (2176)",
+        "`default_max_tokens` (-152) must be greater than 0, `default_max_tokens` (-152) = max_seq_len "
+        "(8192) - `splited_prompt_len` (8000) - `query_token_len` (344)",
+        "`prompt_token_ids` length (5000) is greater than `max_seq_len` (4096)",
+        "the number of input tokens 4098 cannot exceed the total tokens limit 4096 for this model",
+        "Too many input tokens. Max input tokens: 8192, request input token count: 9279",
+        "the input prompt token len 303876 + max_new_tokens 32000 > 262144",
+        "Prompt is 11543 tokens but the model context window is 4096 tokens.",
+        "Prompt 超长",
     ],
     ids=[
         "LM Studio",
@@ -523,6 +539,18 @@ def test_a_model_that_the_server_lists_is_not_said_to_be_missing(status, text):
         "Qianfan",
         "DS4",
         "Qwen",
+        "LM Studio, in an answer",
+        "mistral.rs",
+        "OpenVINO",
+        "ONNX Runtime",
+        "ONNX Runtime's sum",
+        "TensorRT-LLM's PyTorch",
+        "TensorRT-LLM's tokens",
+        "watsonx",
+        "Bedrock",
+        "LightLLM",
+        "RKLLM",
+        "Zhipu's own",
     ],
 )
 @pytest.mark.parametrize("status", [400, 500])
@@ -543,8 +571,10 @@ def test_each_server_s_words_for_a_prompt_that_does_not_fit_are_known(text, stat
         "This model's maximum context length is 1024 tokens. However, your prompt contains at least "
         "1025 input tokens, which exceeds this limit even without any output tokens. Please reduce "
         "the length of the input prompt. (parameter=input_tokens, value=1025)",
+        "`default_max_tokens` (-152) must be greater than 0, `default_max_tokens` (-152) = max_seq_len "
+        "(8192) - `splited_prompt_len` (8000) - `query_token_len` (344)",
     ],
-    ids=["vLLM, earlier", "vLLM's before March 2026", "Atlas", "vLLM 0.32"],
+    ids=["vLLM, earlier", "vLLM's before March 2026", "Atlas", "vLLM 0.32", "TensorRT-LLM"],
 )
 def test_where_the_prompt_alone_does_not_fit_no_shorter_answer_is_advised(text):
     with FakeOpenAI() as fake:
@@ -564,8 +594,11 @@ def test_where_the_prompt_alone_does_not_fit_no_shorter_answer_is_advised(text):
         "a total of 9010 tokens: 10 tokens from the input messages and 9000 tokens for the completion.",
         "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096.",
         "input length and `max_tokens` exceed context limit: 100 + 200000 > 200000",
+        "Reached context length of 4096 tokens with model (arch: gpt-oss) that does not currently "
+        "support mid-generation context overflow. Try reloading with a larger context length.",
+        "the input prompt token len 303876 + max_new_tokens 32000 > 262144",
     ],
-    ids=["vLLM", "SGLang", "TGI", "Anthropic"],
+    ids=["vLLM", "SGLang", "TGI", "Anthropic", "LM Studio", "LightLLM"],
 )
 def test_where_the_answer_that_is_asked_for_does_not_fit_it_can_be_shorter(text):
     with FakeOpenAI() as fake:
