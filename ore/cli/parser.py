@@ -38,7 +38,7 @@ _INSTEAD = {
     **dict.fromkeys(("url", "base-url", "port"), "--host with the server's address"),
     **dict.fromkeys(("no-think", "nothink"), "--think off"),
     **{name: f"--backend {name}" for name in ("ollama", "openai", "embedded")},
-    **{"chat": "-c", "output": "> FILE after the command"},
+    **{"chat": "-c", "output": "> FILE after the command", "role": "--persona NAME"},
     "format": "--schema SCHEMA, or --rows-format FORMAT for a table",
 }
 """What other programs have as flags, and what to write here."""
@@ -139,25 +139,29 @@ class Parser(argparse.ArgumentParser):
         if rest:
             raise UsageError(
                 f"'{rest[-1]}' is one argument too many: put quotes around a prompt of several "
-                f"words{self._other_way(found, rest)}."
+                f"words{self._other_way(found, rest, given)}."
             )
         return found
 
-    def _other_way(self, found: argparse.Namespace, rest: list[str]) -> str:
+    def _other_way(self, found: argparse.Namespace, rest: list[str], given: list[str]) -> str:
         """Return what else may have been meant by words of which one alone can be the prompt."""
-        words = (found.prompt, *rest)
+        words, flags = (found.prompt, *rest), self._option_string_actions
         if any(word.startswith(LONG_DASHES) for word in words):
             return "; a flag begins with -, and not with a longer dash"
         if any(word.startswith(_CURLED) for word in words):
             return ", straight ones and not curled ones"
         if found.prompt == "run" and not os.path.exists(rest[0]):  # as Ollama's has one
             return ", or write --model"
-        if f"--{found.prompt}" in self._option_string_actions:
+        same = flags.get(f"--{found.prompt}")
+        if same and getattr(found, same.dest, None) == same.default:
             return f", or write --{found.prompt}"
         if found.choose:
             return ", and commas between the words of --choose"
         if any(map(os.path.exists, words)):
             return ", and -f before each file"
+        before = given[max(given.index(found.prompt), 1) - 1]
+        if before in flags and flags[before].nargs == 0:  # as -n 100, or -s "You are a pirate"
+            return f"; {before} takes no value"
         return ""
 
     def _get_nargs_pattern(self, action: argparse.Action) -> str:

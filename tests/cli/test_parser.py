@@ -76,6 +76,7 @@ def test_what_is_not_in_the_grammar_raises_and_writes_nothing(argv, capsys):
         (["-p", "hi"], "There is no flag -p: write the prompt alone, in quotes."),
         (["hi", "--output", "a"], "There is no flag --output: write > FILE after the command."),
         (["--chat"], "There is no flag --chat: write -c."),
+        (["--role", "a", "hi"], "There is no flag --role: write --persona NAME."),
         (
             ["--rows", "a", "--format", "csv"],
             "There is no flag --format: write --schema SCHEMA, or --rows-format FORMAT for a table.",
@@ -113,6 +114,11 @@ def test_what_other_programs_have_as_a_flag_is_an_option_here():
         (["\u201cWhy", "is", "it?\u201d"], ", straight ones and not curled ones"),
         (["\u2013m", "a", "hi"], "; a flag begins with -, and not with a longer dash"),
         (["no such", "file"], ""),
+        (["-n", "100", "Why is it?"], "; -n takes no value"),
+        (["-m", "a", "--stream", "You are terse", "Hi"], "; --stream takes no value"),
+        (["so", "so", "-q"], ""),
+        (["-S", "my", "session", "Hi"], ""),
+        (["-m", "a", "session", "Hi"], ", or write --session"),
     ],
 )
 def test_words_too_many_are_told_what_else_may_be_missing(argv, more):
