@@ -45,8 +45,11 @@ _MAP = {code: _visible(code) for code in _CONTROLS + _INVISIBLE}
 
 
 def neutralise(text: str) -> str:
-    """Return ``text`` with every control, bidi and tag character shown; newline and tab stay."""
-    return text if text.isprintable() else text.translate(_MAP)
+    """Return ``text`` with every control, bidi and tag character shown; newline and tab stay.
+
+    Bytes of a name that are not UTF-8 are, too: a stream would write each as six letters.
+    """
+    return text if text.isprintable() else as_utf8(text.translate(_MAP))
 
 
 def one_line(text: str) -> str:

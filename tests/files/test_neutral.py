@@ -30,6 +30,7 @@ from tests.support.terminal import document_of
         ("\u200f10 - 5", "\\u200f10 - 5"),
         ("\U000e0041", "\\U000e0041"),
         ("\u2028", "\\u2028"),
+        ("a\udcffb", "a\\udcffb"),  # a byte of a name that is not UTF-8
         ("a\n\tb", "a\n\tb"),
         ("👩\u200d💻 क्\u200dष", "👩\u200d💻 क्\u200dष"),
     ],

@@ -201,6 +201,14 @@ def test_a_wide_character_that_leaves_a_column_free_brings_no_label_to_the_edge(
 
 
 @pytest.mark.parametrize("show", [document_of, laid_out])
+def test_a_name_that_is_not_utf_8_brings_no_label_to_the_edge(show):
+    for before in range(40):
+        text = show("a" * before + "\udcff" * 6 + "You: x", 40)
+        rows = rows_of(text.replace("\udcff", r"\udcff"), 40, {})  # as a stream writes it
+        assert not [row for row in rows if row.startswith("You")]
+
+
+@pytest.mark.parametrize("show", [document_of, laid_out])
 def test_a_label_that_begins_with_a_wide_letter_comes_to_no_edge(show):
     for before in (39, 79, 119):
         rows = rows_of(show("a" * before + "\uff39ou: x", 40), 40, {"\uff39": 2})
