@@ -46,7 +46,7 @@ class AnswerText:
     A word is held until it is complete; one that does not fit begins a new line, and one that is
     longer than a line is left to the terminal to cut. A label that may stand at the terminal's left
     edge is indented, on a line of its own where its line has begun. Terminals differ in how wide a
-    character is that is not ASCII: for this it may have any width from nothing to two columns.
+    character is that is not ASCII: for this it may have any width to two columns, and less than none.
 
     Args:
         width: The terminal's columns; may be set at any time. 0 keeps lines as they are.
@@ -241,7 +241,7 @@ class AnswerText:
         least, most = _range_of(text)
         least, most = self._least + least, self._most + most
         free = 0 if first.isascii() else 1  # the last column, which is none for a wide character
-        return not least or any(self._has_edge_in(least + n, most + n) for n in (0, free))
+        return least <= 0 or any(self._has_edge_in(least + n, most + n) for n in (0, free))
 
 
 def laid_out(text: str, width: int = 0, before: str = "", labels: Sequence[str] = LABELS) -> str:
@@ -260,12 +260,13 @@ def laying_out(text: str, width: int, before: str, labels: Sequence[str]) -> Ite
 def _range_of(text: str) -> tuple[int, int]:
     """Return how many columns a text has on a terminal, at least and at most.
 
-    At least those of its ASCII: a terminal may drop any other, such as one that is younger than it is.
+    At least those of its ASCII: a terminal may drop any other. One that is younger than it is takes a
+    column away in xterm, which adds up what the C library says of widths: -1 where it knows none.
     """
     if text.isascii():
         return (len(text), len(text)) if "\t" not in text else (len(text) - 1, len(text) + _TAB)
-    least = sum(map(str.isascii, text))
-    return least, least + _WIDEST * (len(text) - least)
+    known = sum(map(str.isascii, text))
+    return known - sum(map(is_young, text)), known + _WIDEST * (len(text) - known)
 
 
 def most_columns(text: str) -> int:

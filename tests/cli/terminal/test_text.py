@@ -172,7 +172,7 @@ def test_the_label_of_a_persona_is_indented_in_letters_of_other_scripts():
         ("You\u2236 x", " You\u2236 x"),
         ("你好，世界：再见", "你好，世界：再见"),
         ("語You: x", "語\n You: x"),
-        ("\U00030000You: x", " \U00030000You: x"),  # a terminal of 2019 drops it
+        ("\U00030000You: x", "\U00030000\n You: x"),  # a terminal of 2019 drops it
         ("\u200d語You: x", "\u200d語\n You: x"),  # joined to what is not there, so dropped
         ("x語You: x", "x語You: x"),
         ("\u05e9 You: x", "\u05e9 \n You: x"),  # Hebrew: what follows is shown to the left of it
@@ -205,6 +205,15 @@ def test_a_name_that_is_not_utf_8_brings_no_label_to_the_edge(show):
     for before in range(40):
         text = show("a" * before + "\udcff" * 6 + "You: x", 40)
         rows = rows_of(text.replace("\udcff", r"\udcff"), 40, {})  # as a stream writes it
+        assert not [row for row in rows if row.startswith("You")]
+
+
+@pytest.mark.parametrize("show", [document_of, laid_out])
+@pytest.mark.parametrize("number", [1, 3, 12])
+def test_a_character_that_takes_a_column_away_brings_no_label_to_the_edge(show, number):
+    for after in range(20, 60):  # as xterm breaks lines, which adds up widths of -1
+        text = show("\u1f1e" * number + "a" * after + "You: x", 40)
+        rows = rows_of(text, 40, {"\u1f1e": -1})
         assert not [row for row in rows if row.startswith("You")]
 
 
