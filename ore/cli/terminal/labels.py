@@ -16,36 +16,45 @@ _COLONS = (
     "\u02d0\u02f8\u0589\u05c3\u0703\u0704\u0903\u0a83\u16ec\u1803\u1809\u205a\u2236\ua4fd\ua789\ufe30"
 )
 _ALIKE = {
-    "a": "\u0251\u0391\u03b1\u0410\u0430\u13aa\u15c5\u1d00\u237a\ua4ee",
+    "a": "\u0251\u0391\u03b1\u0410\u0430\u13aa\u15c5\u1d00\u237a\ua4ee\U000102a0\U00016f40",
     "b": "\u0184\u0299\u0392\u0412\u042c\u13cf\u13f4\u1472\u15af\u15f7\ua4d0",
     "c": "\u0421\u0441\u13df\u1d04\u2ca4\u2ca5\ua4da",
     "d": "\u0500\u0501\u13a0\u13e7\u146f\u15de\u15ea\u1d05\ua4d2\ua4d3",
-    "e": "\u0395\u0415\u0435\u04bd\u13ac\u1d07\u212e\u22ff\u2d39\ua4f0",
+    "e": "\u0395\u0415\u0435\u04bd\u13ac\u1d07\u212e\u22ff\u2d39\ua4f0\uab32\U00010286"
+    "\U000118a6\U000118ae",
     "f": "\u03dc\u0584\u15b4\u1e9d\ua4dd\ua730",
     "g": "\u018d\u0261\u0262\u050c\u0581\u13c0\u13f3\u1d83\ua4d6",
-    "h": "\u029c\u0397\u041d\u04ba\u04bb\u0570\u13bb\u13c2\u157c\u2c8e\ua4e7",
-    "i": "\u0131\u0196\u01c0\u0269\u026a\u029f\u0399\u03b9\u0406\u0456\u04c0\u04cf\u05c0\u05d5"
-    "\u05df\u0627\u0661\u06f1\u07ca\u13a5\u13de\u14aa\u16c1\u2223\u2373\u2c92\u2cd0\u2d4f"
-    "\ua4e1\ua4f2\ua647",
+    "h": "\u029c\u0397\u041d\u04ba\u04bb\u0570\u13bb\u13c2\u157c\u2c8e\ua4e7\U000102cf",
+    "i": "\u0131\u0196\u01c0\u0269\u026a\u029f\u0399\u03b9\u0406\u0456\u04c0\u04cf"
+    "\u05c0\u05d5\u05df\u0627\u0661\u06f1\u07ca\u13a5\u13de\u14aa\u16c1\u2223\u2373\u23fd"
+    "\u2c92\u2cd0\u2d4f\ua4e1\ua4f2\ua647\uab75\U0001028a\U00010309\U00010320"
+    "\U000118c3\U00016f28",
     "j": "\u037f\u03f3\u0408\u0458\u13ab\u148d\u1d0a\ua4d9",
-    "k": "\u039a\u03ba\u041a\u043a\u13e6\u16d5\u1d0b\u2c94\ua4d7",
-    "m": "\u039c\u03fa\u041c\u043c\u13b7\u15f0\u16d6\u1d0d\u2c98\ua4df",
-    "n": "\u0274\u039d\u0578\u057c\u2c9a\ua4e0",
+    "k": "\u039a\u03ba\u041a\u043a\u13e6\u16d5\u1d0b\u2c94\ua4d7\U00010518",
+    "m": "\u039c\u03fa\u041c\u043c\u13b7\u15f0\u16d6\u1d0d\u2c98\ua4df\U000102b0\U00010311",
+    "n": "\u0274\u039d\u0578\u057c\u2c9a\ua4e0\U00010513",
     "o": "\u039f\u03bf\u03c3\u041e\u043e\u0555\u0585\u05e1\u0647\u0665\u06be\u06c1\u06d5\u06f5"
     "\u07c0\u0966\u09e6\u0a66\u0ae6\u0b20\u0b66\u0be6\u0c66\u0ce6\u0d20\u0d66\u0e50\u0ed0"
-    "\u101d\u1040\u10ff\u12d0\u1d0f\u1d11\u2c9e\u2c9f\u2d54\u3007\ua4f3",
+    "\u101d\u1040\u10ff\u12d0\u1d0f\u1d11\u2c9e\u2c9f\u2d54\u3007\ua4f3\uab3d\U00010292"
+    "\U000102ab\U00010404\U0001042c\U000104c2\U000104ea\U00010516\U000114d0\U000118b5"
+    "\U000118c8\U000118d7\U000118e0",
     "p": "\u03a1\u03c1\u0420\u0440\u13e2\u146d\u1d18\u2374\u2ca2\u2ca3\ua4d1",
     "q": "\u051b\u0563\u0566\u2d55",
-    "r": "\u01a6\u0280\u0433\u13a1\u13d2\u1587\u1d26\u2c85\ua4e3",
-    "s": "\u01bd\u0405\u0455\u054f\u13d5\u13da\ua4e2\ua731",
-    "t": "\u03a4\u03c4\u0422\u0442\u13a2\u1d1b\u22a4\u27d9\u2ca6\ua4d4",
-    "u": "\u028b\u03c5\u0446\u054d\u057d\u1200\u144c\u1d1c\u222a\u22c3\ua4f4",
+    "r": "\u01a6\u0280\u0433\u13a1\u13d2\u1587\u1d26\u2c85\ua4e3\uab47\uab48\uab81\U000104b4"
+    "\U00016f35\U0001d216",
+    "s": "\u01bd\u0405\u0455\u054f\u13d5\u13da\ua4e2\ua731\uabaa\U00010296\U00010420\U00010448"
+    "\U000118c1\U00016f3a",
+    "t": "\u03a4\u03c4\u0422\u0442\u13a2\u1d1b\u22a4\u27d9\u2ca6\ua4d4\U00010297\U000102b1"
+    "\U00010315\U000118bc\U00016f0a\U0001f768",
+    "u": "\u028b\u03c5\u0446\u054d\u057d\u1200\u144c\u1d1c\u222a\u22c3\ua4f4\ua79f\uab4e\uab52"
+    "\U000104ce\U000104f6\U000118b8\U000118d8\U00016f42",
     "v": "\u03bd\u0474\u0475\u05d8\u0667\u06f7\u13d9\u142f\u1d20\u2228\u22c1\u2d38\ua4e6\ua6df",
-    "w": "\u026f\u0461\u051c\u051d\u0561\u13b3\u13d4\u1d21\ua4ea",
+    "w": "\u026f\u0461\u051c\u051d\u0561\u13b3\u13d4\u1d21\ua4ea\uab83\U0001170a\U0001170e"
+    "\U0001170f\U000118e6\U000118ef",
     "x": "\u00d7\u03a7\u0425\u0445\u1541\u157d\u166d\u166e\u16b7\u2573\u292b\u292c\u2a2f\u2cac"
     "\u2d5d\ua4eb",
     "y": "\u0263\u028f\u03a5\u03b3\u0423\u0443\u04ae\u04af\u10e7\u13a9\u13bd\u1d8c\u1eff\u2ca8"
-    "\ua4ec",
+    "\ua4ec\uab5a\U000102b2\U000118a4\U000118dc\U00016f43",
     "z": "\u0396\u13c3\u1d22\ua4dc",
     ":": _COLONS,
 }
@@ -53,6 +62,9 @@ _ALIKE = {
 like. Marks are not among it: they may be nothing. What is young is, and may be nothing, too.
 """
 _AS_ASCII = {ord(other): letter for letter, others in _ALIKE.items() for other in others}
+
+_LAST = "\uffff"
+"""Some terminals show no letter beyond this one."""
 
 _STRONG = (
     "[A-Za-z\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\U00010800-\U00010fff\U0001e800-\U0001efff]"
@@ -107,9 +119,9 @@ def is_young(character: str) -> bool:
 
 
 def _young_in(text: str) -> set[str]:
-    """Return the letters of a text that some terminals are too old to know, and so may drop."""
+    """Return the letters of a text that some terminals do not know, and so may drop."""
     others = () if text.isascii() else set(text)
-    return {c for c in others if is_young(c) and ascii_of(c)}
+    return {c for c in others if (is_young(c) or c > _LAST) and ascii_of(c)}
 
 
 def ascii_of(text: str) -> str:

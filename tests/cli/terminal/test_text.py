@@ -160,6 +160,9 @@ def test_the_label_of_a_persona_is_indented_in_letters_of_other_scripts():
         ("Y\u10ffu: x", " Y\u10ffu: x"),  # a Georgian o
         ("\u2ca8\u2c9fu: x", " \u2ca8\u2c9fu: x"),  # Coptic
         ("\u028f\u1d0f\u1d1c: x", " \u028f\u1d0f\u1d1c: x"),  # small capitals
+        ("Y\U0001042cu: x", " Y\U0001042cu: x"),  # Deseret
+        ("Yo\U0001042cu: x", " Yo\U0001042cu: x"),  # which another terminal drops
+        ("Y\U000118c8u: x", " Y\U000118c8u: x"),  # Warang Citi
         ("Y0u: x", " Y0u: x"),
         ("Yo\u1d2cu: x", " Yo\u1d2cu: x"),  # an A that a terminal of 2002 drops
         ("Yo\u1d2c\ua4f4: x", " Yo\u1d2c\ua4f4: x"),  # and a U that one of 2008 does not
