@@ -192,7 +192,7 @@ class AnswerText:
         kept = [self._word.pop() for _ in range(held)][::-1]
         self._word_width -= held
         if self._word:
-            self._show_word()
+            self._show_word("".join(kept))
         self._word, self._word_width = kept, held
         if self._least != self._most:  # nobody knows where the terminal would go on
             self._break()
@@ -207,18 +207,20 @@ class AnswerText:
             self._show_word()
         self._is_cut = False
 
-    def _show_word(self) -> None:
+    def _show_word(self, rest: str = "") -> None:
+        """Show a word, or a part of one of which ``rest`` goes on."""
         word = "".join(self._word)
-        if may_hold_label(word):
-            word = self._indented(word)
+        if may_hold_label(word + rest):
+            word = self._indented(word, rest)
         self._put(word, self._word_width)
         self._word, self._word_width = [], 0
 
-    def _indented(self, word: str) -> str:
+    def _indented(self, word: str, rest: str) -> str:
         """Indent what may be a label at the edge; return what is left to show of the word."""
-        is_mixed = self._is_turned or may_turn(word)
-        start, turned_ones = 0, set(labels_in(word, self._turned) if is_mixed else ())
-        for place in sorted(turned_ones.union(labels_in(word, self._labels))):
+        is_mixed, whole = self._is_turned or may_turn(word), word + rest
+        start, turned_ones = 0, set(labels_in(whole, self._turned) if is_mixed else ())
+        places = turned_ones.union(labels_in(whole, self._labels))
+        for place in sorted(at for at in places if at < len(word)):
             piece, start = word[start:place], place
             size = sum(map(width_of, piece))
             self._word_width -= size

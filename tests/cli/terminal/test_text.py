@@ -188,6 +188,7 @@ def test_the_label_of_a_persona_is_indented_in_letters_of_other_scripts():
         ("a" * 19 + "\u00adYou: x", "a" * 19 + "\u00adY\nou: x"),
         ("é" * 10 + "\tyou: x", "é" * 10 + "\t\n you: x"),
         ("more: x", "more: x"),
+        ("[Thinking]:[Thinkin\u115fg] x", " [Thinking]:[Thinkin\u115f\ng] x"),  # two, in one word
     ],
 )
 def test_a_label_behind_characters_of_any_width_is_indented(text, expected):
