@@ -94,6 +94,11 @@ class ClusterBackend(Backend):
         """Return the model that the workers choose."""
         return self._model or next(iter(self._told.values()))["model"]
 
+    def about_default(self, model_id: str) -> str | None:
+        """Return what the workers say of their default model."""
+        said = next(iter(self._told.values())).get("about_default")
+        return one_line(said[:_LONGEST]) if isinstance(said, str) else None
+
     def pull(self, name: str, progress: Progress, *, insecure: bool = False) -> None:
         """Refuse: models are fetched where they run."""
         raise CapabilityError(

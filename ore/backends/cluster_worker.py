@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +21,8 @@ Where = tuple[str | None, str | None]
 KNOWN = ("server_version", "model_digest")
 """What it says of its server and of the model."""
 
+_WARNED = threading.local()  # what the turn of each thread is warned of
+
 
 def about(where: Where, model: str | None) -> dict[str, Any]:
     """Return what this worker is: its versions, its models, and the digest of the one that is asked."""
@@ -29,10 +32,12 @@ def about(where: Where, model: str | None) -> dict[str, Any]:
         "problem": None,
     }
     try:
-        backend = _backend(where, model)
+        backend, is_named = _backend(where, model), model is not None
         model = model or backend.default_model()
         names = backend.models()
         found |= {"backend": backend.name, "models": names, "model": model}
+        if model is not None and not is_named:
+            found["about_default"] = backend.about_default(model)
         if model is not None:
             found |= backend.provenance(model)
             if not {model, f"{model}:latest"} & set(names):
@@ -71,7 +76,7 @@ def take(
     where: Where, model: str, settings: dict[str, Any], messages: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Take one turn; return the response, or the error, and what was warned of."""
-    warned: list[str] = []
+    warned = _WARNED.texts = list[str]()
     try:
         reasoner = _reasoner(where, model, _frozen(settings))
         sent = [Message(each["role"], each["content"], images=each["images"]) for each in messages]
@@ -100,7 +105,12 @@ def _backend(where: Where, model: str | None) -> Backend:
 @lru_cache(maxsize=8)
 def _reasoner(where: Where, model: str, settings: tuple[tuple[str, Any], ...]) -> Reasoner:
     """Return a reasoner that is kept: its connection stays open, its model loaded."""
-    return _backend(where, model).reasoner(model, Settings(**{k: v.value for k, v in settings}))
+    asked = Settings(**{k: v.value for k, v in settings}, on_warning=_warn)
+    return _backend(where, model).reasoner(model, asked)
+
+
+def _warn(text: str) -> None:
+    _WARNED.texts.append(text)
 
 
 class _Value:

@@ -23,7 +23,8 @@ from ore.backends.settings import Settings
 from ore.backends.turn_errors import NothingAnswersError, TurnTookLongError
 from ore.errors import BackendError, BackendTimeoutError, ModelNotFoundError, UsageError
 from ore.files.in_time import OutOfTime
-from ore.types import Message
+from ore.types import Message, Response
+from tests.support.fake_ollama import FakeOllama
 from tests.support.process import PATIENCE
 
 
@@ -329,3 +330,32 @@ def test_a_scheduler_that_says_nothing_of_its_workers_is_said_to_in_words(monkey
     )
     with pytest.raises(TimeoutError, match="nothing came for 0.01 s"):
         asyncio.run(asked.threads())
+
+
+def test_a_worker_passes_on_what_each_of_its_turns_is_warned_of(monkeypatch):
+    class Warning:
+        def reasoner(self, model, settings):
+            def reason(messages):
+                settings.on_warning(messages[-1].content)
+                return Response("yes", model)
+
+            return SimpleNamespace(reason=reason)
+
+    monkeypatch.setattr(cluster_worker, "_backend", lambda *_: Warning())
+    cluster_worker._reasoner.cache_clear()
+    for text in ("a", "b"):
+        sent = [{"role": "user", "content": text, "images": ()}]
+        assert cluster_worker.take((None, None), "m", {}, sent)["warned"] == [text]
+    cluster_worker._reasoner.cache_clear()
+
+
+@pytest.mark.parametrize("model, is_said", [(None, True), ("zeta", False)])
+def test_a_default_that_nobody_expects_is_said_of_a_cluster_too(model, is_said):
+    with FakeOllama(models=("zeta:latest",)) as fake:
+        told = cluster_worker.about(("ollama", fake.url), model)
+    made = ClusterBackend.__new__(ClusterBackend)
+    made._told = {"tcp://127.0.0.1:1": told}
+    said = made.about_default("zeta:latest")
+    assert (said is not None and "so zeta:latest answers" in said) is is_said
+    made._told = {"tcp://127.0.0.1:1": {"about_default": 5}}
+    assert made.about_default("zeta:latest") is None
