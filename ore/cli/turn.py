@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from functools import cache, lru_cache
@@ -20,6 +20,7 @@ from ore.cli.numbers import show_choice, tell_numbers
 from ore.cli.record import Told, in_force
 from ore.cli.runs import Run
 from ore.cli.stopping import is_unsaved, outcome_of_record, outcome_of_stop
+from ore.cli.terminal.console import Console
 from ore.errors import (
     CheckFailedError,
     ContextTruncatedError,
@@ -149,10 +150,10 @@ def _ask(run: Run, context: Context) -> Response:
     """Return the answer, or show it as it arrives: whatever happens, the model is told to stop."""
     given = (context.prompt, run.conversation.session, context.tool_results, context.skill_context)
     images, after = run.asked.images, run.asked.after
-    if not run.streams:
-        return run.engine.execute(*given, images=images, after=after)
     console, circles = run.console, RepeatedLines()
     stream = run.engine.execute_stream(*given, images=images, after=after)
+    if not run.streams:
+        return _read(stream, console)
     with console.following_stops(), closing(stream) as chunks, _ending_line(run):
         console.begin_answer()
         try:
@@ -165,6 +166,19 @@ def _ask(run: Run, context: Context) -> Response:
                 console.chunk(lines + end)
                 console.notice_in_answer(IN_CIRCLES)
                 console.chunk(begun)
+        except StopIteration as end:
+            response: Response = end.value
+            return response
+
+
+def _read(stream: Generator[str, None, Response], console: Console) -> Response:
+    """Return the answer of a ``stream`` that is shown whole; what never ends is told as it comes, too."""
+    circles = RepeatedLines()
+    with closing(stream) as chunks:
+        try:
+            while True:
+                if circles.closed_by(next(chunks)):
+                    console.notice(IN_CIRCLES)
         except StopIteration as end:
             response: Response = end.value
             return response
@@ -281,7 +295,7 @@ def _tell_limits(run: Run, response: Response, *, is_cut: bool) -> None:
     The last is said already where the prompt ``is_cut`` as earlier ones tell.
     """
     for text in notices_of(response, in_session=run.conversation.session is not None):
-        if text == IN_CIRCLES and run.streams and RepeatedLines().closed_by(response.content):
+        if text == IN_CIRCLES and RepeatedLines().closed_by(response.content):
             continue  # it was told as it came
         run.console.notice(text)
     warnings = [*warnings_of(response, run.asked.settings)]

@@ -16,7 +16,7 @@ from ore.errors import CheckFailedError
 from ore.files import strictjson
 from ore.files.neutral import one_line
 from ore.files.strictjson import is_list, is_object, part
-from ore.glass.limits import seldom_said, warnings_of
+from ore.glass.limits import IN_CIRCLES, RepeatedLines, seldom_said, warnings_of
 from ore.glass.origin import around
 from ore.reasoner import Reasoner, require_response
 from ore.rows.expectations import (
@@ -47,10 +47,12 @@ def require(response: Response) -> None:
 def not_as_asked(response: Response, settings: Settings) -> list[str]:
     """Return what of a row's answer is not what was asked for, a sentence each.
 
-    It is what ``warnings_of`` yields, or a word was chosen that the model would hardly say.
+    It is what ``warnings_of`` yields, or it goes round in circles, or a word was chosen that the model
+    would hardly say.
     """
     seldom = None if settings.choices is None else seldom_said(response)
-    return [*warnings_of(response, settings), *([] if seldom is None else [seldom])]
+    circles = IN_CIRCLES if RepeatedLines().closed_by(response.content + "\n") else None
+    return [*warnings_of(response, settings), *(each for each in (circles, seldom) if each)]
 
 
 def seen(verdict: Mapping[str, Any]) -> str:

@@ -310,6 +310,14 @@ def test_what_an_answer_does_not_show_is_said_with_its_row(rows, server):
     assert "row 1 (line 2): The prompt" in result.err and "did not fit" in result.err
 
 
+def test_an_answer_that_goes_round_in_circles_is_said_with_its_row(rows, server):
+    server.ollama.reply = "Round and round.\n" * 12
+    flags = ("-q", "--artifact-out", "out")
+    for result in (rows(*flags), rows(*flags)):
+        assert result.err.count("row 1 (line 2): The answer may go round in circles") == 1
+    assert len(server.chats) == 3
+
+
 @pytest.mark.slow
 def test_what_is_there_was_perhaps_cut_too_and_is_no_answer_under_strict_context(rows, server):
     server.ollama.num_ctx = 8

@@ -23,6 +23,7 @@ from ore.errors import (
     IncompleteAnswerError,
     Terminated,
 )
+from ore.types import Response
 from tests.support.faults import Intercepted, in_child
 from tests.support.harness import XTERM, ScriptedBackend, Terminal, TypedInput
 from tests.support.sessions import blocking
@@ -436,6 +437,19 @@ def test_circles_are_told_between_two_lines_while_the_answer_streams(ore):
     shown = both.getvalue()
     assert shown.startswith(ROUND * 10 + "The answer may go round in circles")
     assert shown.endswith("limits an answer.\nRound.\n")
+
+
+def test_circles_of_an_answer_that_is_shown_whole_are_told_while_it_comes():
+    both, backend = io.StringIO(), ScriptedBackend()
+
+    def stream_reason(messages):
+        yield ROUND * 10
+        assert "came for the tenth time" in both.getvalue()
+        return Response(ROUND * 10 + "And on.", "scripted")
+
+    backend.engine.stream_reason = stream_reason
+    assert main(["hi", "--no-stream"], Console(None, both, both), lambda *_: backend) == 0
+    assert both.getvalue().endswith("And on.\n") and both.getvalue().count("tenth time") == 1
 
 
 @pytest.mark.slow

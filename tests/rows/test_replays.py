@@ -168,6 +168,12 @@ def test_what_was_so_when_it_was_recorded_is_not_said_again(folder, metadata):
     assert run_ore("-q", "--replay", str(folder / "a.json"), **replies).err == ""
 
 
+def test_a_new_answer_that_goes_round_in_circles_is_said(folder):
+    path = str(folder / "a.json")
+    result = run_ore("-q", "--replay", path, replies=["Round and round.\n" * 12] * 2)
+    assert f"warning: {path}: The answer may go round in circles" in result.err
+
+
 DIFFERS = [Difference("answer", "Bonn.", "Rome.")]
 DIFF = "--- runs/a.json answer\n+++ replay answer\n@@ -1 +1 @@\n-Bonn.\n+Rome.\n"
 OTHER = "different: answer; messages embedded"
