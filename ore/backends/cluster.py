@@ -106,14 +106,14 @@ class ClusterBackend(Backend):
         )
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
-        """Return what the workers say of themselves and of the model; where one has another by now, of that."""
-        told = next(iter(self._told.values()))
-        known = {name: told.get(name) for name in KNOWN}
+        """Return what all workers say of themselves and of the model; where one has another by now, of that."""
+        said = {name: {each.get(name) for each in self._told.values()} for name in KNOWN}
+        known = {name: each.pop() if len(each) == 1 else None for name, each in said.items()}
         seconds = time_for(_NOW_SECONDS)
         with suppress(LostCall, OutOfTime):
             now = self._link.ask("about", self._where, model_id, look=until(seconds))
-            said = [now.get(each) for each in self._told]
-            digests = {each.get("model_digest") for each in said if why_unusable(each) is None}
+            found = [now.get(each) for each in self._told]
+            digests = {each.get("model_digest") for each in found if why_unusable(each) is None}
             for other in digests - {known["model_digest"], None}:
                 known["model_digest"] = other
         return known

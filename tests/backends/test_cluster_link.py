@@ -359,3 +359,16 @@ def test_a_default_that_nobody_expects_is_said_of_a_cluster_too(model, is_said):
     assert (said is not None and "so zeta:latest answers" in said) is is_said
     made._told = {"tcp://127.0.0.1:1": {"about_default": 5}}
     assert made.about_default("zeta:latest") is None
+
+
+@pytest.mark.parametrize("versions, known", [(("1", "1"), "1"), (("1", "2"), None)])
+def test_no_artifact_names_the_version_of_another_worker_s_server(versions, known):
+    class Gone:
+        def ask(self, *_, **__):
+            raise LostCall("gone")
+
+    made = ClusterBackend.__new__(ClusterBackend)
+    made._link, made._where = Gone(), (None, None)
+    about = [{"server_version": each, "model_digest": "d"} for each in versions]
+    made._told = dict(enumerate(about))
+    assert made.provenance("m") == {"server_version": known, "model_digest": "d"}
