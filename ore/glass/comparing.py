@@ -7,7 +7,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -231,7 +231,8 @@ def diff(old: ExecutionArtifact | Plan, new: ExecutionArtifact | Plan) -> Diff:
     Raises:
         ArtifactError: A plan does not hold the whole of its turn: it has images, or goes on from a run.
     """
-    runs = _as_run(old), _as_run(new)
+    first, second = _as_run(old), _as_run(new)
+    runs = _pinned(first, second), _pinned(second, first)
     found = differences(*runs)
     unknown = known_to_one(*runs) if found else not_known(*runs)
     return Diff(tuple(found), tuple(unknown))
@@ -241,6 +242,16 @@ def _as_run(given: ExecutionArtifact | Plan) -> ExecutionArtifact:
     if isinstance(given, ExecutionArtifact):
         return given
     return parse_plan(json.dumps(given.to_dict()).encode("ascii"), "The plan").as_artifact()
+
+
+def _pinned(run: ExecutionArtifact, other: ExecutionArtifact) -> ExecutionArtifact:
+    """Return a ``run`` that was planned with the digest of the ``other``, where that fits its pin."""
+    pin, digest = ((each.provenance or {}).get("model_digest") for each in (run, other))
+    if run.output.content is not None or not isinstance(pin, str):  # no plan, or one without a pin
+        return run
+    if str(digest).lower().removeprefix("sha256:").startswith(pin):
+        return replace(run, provenance={**(run.provenance or {}), "model_digest": digest})
+    return run
 
 
 @dataclass(frozen=True)

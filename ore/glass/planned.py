@@ -127,7 +127,10 @@ class ParsedPlan:
         return PlannedOptions(own, think, schema, own.pop("choices", None))
 
     def as_artifact(self) -> ExecutionArtifact:
-        """Return the run that was planned, to be compared with others; it has no answer."""
+        """Return the run that was planned, to be compared with others; it has no answer.
+
+        Of the model's digest it has what a pin says: the beginning.
+        """
         turn, sources = self.turn, [each["source"] for each in self.messages]
         tools = [each.removeprefix("tool:") for each in sources if each.startswith("tool:")]
         model = os.path.basename(self.model_id) if self.backend == "embedded" else self.model_id
@@ -137,6 +140,7 @@ class ParsedPlan:
         )
         provenance = {
             "backend": self.backend,
+            "model_digest": self.pin,
             "options": {name: value_or_text(value) for name, value in self.options.items()},
             "persona": self.persona,
             "grants": sorted(self.grants),

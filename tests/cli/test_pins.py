@@ -20,6 +20,7 @@ from tests.support.fake_ollama.replies import TEMPLATE
 
 MODEL = "llama3.2:latest"
 DIGEST = hashlib.sha256(MODEL.encode()).hexdigest()
+SECOND = hashlib.sha256(b"second:latest").hexdigest()
 OTHER = "0" * 64
 
 
@@ -235,6 +236,25 @@ def test_a_program_can_find_out_that_a_model_became_another_one_in_a_run_over_ro
         assert [each.content for each in again.outcomes()] == ["Paris."] * 2
         assert again.is_other_model()
         engine.close()
+
+
+@pytest.mark.parametrize("pin", [DIGEST[:12], DIGEST[:12].upper(), DIGEST])
+def test_a_run_of_another_model_is_not_what_a_plan_with_a_pin_has_planned(
+    ask, server, tmp_path, pin
+):
+    plan, other, run = (tmp_path / name for name in ("plan.json", "other.json", "run.json"))
+    plan.write_text(ask("hi", "-m", f"llama3.2@sha256:{pin}", "--dry-run").out)
+    ask("hi", "-m", "llama3.2", "--artifact-out", str(run))
+    other.write_text(ask("hi", "-m", f"llama3.2@sha256:{DIGEST[:20]}", "--dry-run").out)
+    for pair in ((plan, run), (run, plan), (plan, other), (other, plan)):
+        found = ask("--diff", *map(str, pair), "--json")
+        assert found.code == 0 and "model_digest" not in found.json["not_known"], pair
+    server.ollama.copies[MODEL] = "second:latest"
+    ask("hi", "-m", "llama3.2", "--artifact-out", str(run))
+    other.write_text(ask("hi", "-m", f"llama3.2@sha256:{SECOND[:20]}", "--dry-run").out)
+    for pair in ((plan, run), (run, plan), (plan, other), (other, plan)):
+        found = ask("--diff", *map(str, pair), "--json")
+        assert found.code == 3 and found.json["differences"][0]["name"] == "model_digest", pair
 
 
 @pytest.fixture
