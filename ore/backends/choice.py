@@ -188,11 +188,14 @@ def _model(environ: Mapping[str, str]) -> str | None:
 
 
 def _usual(wanted: Choice, environ: Mapping[str, str]) -> str | None:
-    """Return what ``_model`` does; where the user named a model, a variable that is wrong is no model."""
+    """Return what ``_model`` does; a variable that is wrong is no model where it chooses none.
+
+    That is so where the user named one, or wants to look at the models, or to fetch one.
+    """
     try:
         return _model(environ)
     except UsageError:
-        if wanted.model is None:
+        if wanted.model is None and wanted.answers and not wanted.pulls:
             raise
         return None
 

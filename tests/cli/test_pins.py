@@ -77,6 +77,9 @@ def test_what_is_no_pin_is_asked_wrongly(ask, server, monkeypatch, text):
     assert (result.code, result.out, chats(server)) == (2, "", 0)
     monkeypatch.setenv("ORE_MODEL", text)
     assert ask("hi").code == 2 and chats(server) == 0
+    assert ask("hi", "--dry-run").code == 2 and ask("-i", stdin="").code == 2
+    listed = ask("--list-models")  # where the digits are, as was advised
+    assert (listed.code, listed.out.count(MODEL)) == (0, 1) and ask("--pull", MODEL).code == 0
     assert ask("hi", "--model", MODEL).code == 0 and chats(server) == 1  # a flag wins
 
 
