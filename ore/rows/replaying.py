@@ -13,11 +13,18 @@ from ore.backends.joining import JoiningReasoner
 from ore.backends.settings import Settings
 from ore.backends.unloading import unload
 from ore.errors import OreError
-from ore.files.neutral import brief
-from ore.files.strictjson import above_zero, part
+from ore.files.neutral import brief, one_line
+from ore.files.strictjson import above_zero, is_list, part
 from ore.glass.earlier import Earlier
 from ore.glass.origin import around, backend_of, settings_of
-from ore.glass.provenance import as_sent, facts, sourced
+from ore.glass.provenance import (
+    Sourced,
+    as_sent,
+    facts,
+    joined_sentence,
+    joined_sources,
+    sourced,
+)
 from ore.glass.recall import recorded_messages
 from ore.reasoner import Reasoner
 from ore.rows.expectations import Expectation, recorded_expectation
@@ -33,6 +40,8 @@ _OTHER_TEXT = (
     "The chat template made a different text of the same messages this time, as one that writes "
     "the date does: the model was not asked the same."
 )
+
+_MOST, _LONGEST = 20, 1000  # notes of a turn, and characters of one
 
 WELL = ("same", "as expected")
 """The states in which a run can be relied on as before."""
@@ -165,7 +174,8 @@ def warnings_beside(
     """Return what of a new answer is not what was asked for, and was of the old one, a sentence each.
 
     Another model gave it, it was cut off, the model has not seen all of the prompt, or read another one,
-    or would hardly say the word that was chosen; or the answer is another one, and so is what computed it.
+    or would hardly say the word that was chosen; its messages were joined, or read in another place; or
+    the answer is another one, and so is what computed it.
 
     Args:
         old: The run that was asked again.
@@ -177,6 +187,8 @@ def warnings_beside(
         for each in (old.output, new.output)
     ]
     then, now = (not_as_asked(each, settings) for each in responses)
+    then += _of_messages(old, new)
+    now += _of_messages(new, new)
     apart = {each.name for each in differences(old, new)} | {*known_to_one(old, new)}
     texts = [each.output.metadata.get("rendered_sha256") for each in (old, new)]
     is_other = None not in texts and texts[0] != texts[1]
@@ -186,6 +198,15 @@ def warnings_beside(
     if apart & {*COMPARED} == {ANSWER}:
         now += _computed_otherwise(old, new)
     return [text for text in now if text not in then]
+
+
+def _of_messages(run: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:
+    """Return what became of the messages of ``new`` before the model of a ``run`` read them, in sentences."""
+    known, messages = run.output.metadata, (new.provenance or {})["messages"]
+    notes = known.get("notes")
+    texts = [one_line(str(each)[:_LONGEST]) for each in (notes if is_list(notes) else ())[:_MOST]]
+    sources = joined_sources(known.get("joined"), [Sourced(**each) for each in messages])
+    return texts + ([joined_sentence(sources, always=False)] if sources else [])
 
 
 def _computed_otherwise(old: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:

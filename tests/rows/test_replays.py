@@ -142,6 +142,9 @@ SAID = {
     "server answered with the model 'other'": {"response_model": "other"},
     "prompt did not fit the context window of 512 tokens": CUT,
     "answer was cut off by a limit": {"done_reason": "length"},
+    "chat template has no system messages": {
+        "notes": ["The chat template has no system messages."]
+    },
 }
 
 
@@ -166,6 +169,14 @@ def test_what_was_so_when_it_was_recorded_is_not_said_again(folder, metadata):
     rewrite(folder / "a.json", lambda document: document["output"]["metadata"].update(metadata))
     replies = {"replies": ["Paris."], "metadata": metadata}
     assert run_ore("-q", "--replay", str(folder / "a.json"), **replies).err == ""
+
+
+def test_messages_that_are_sent_as_one_this_time_are_said(folder):
+    path, metadata = str(folder / "a.json"), {"joined": [[0, 1]]}
+    said = f"warning: {path}: Sent as one message, because the chat template needs them joined"
+    assert said in run_ore("-q", "--replay", path, replies=["Paris."], metadata=metadata).err
+    rewrite(folder / "a.json", lambda document: document["output"]["metadata"].update(metadata))
+    assert run_ore("-q", "--replay", path, replies=["Paris."], metadata=metadata).err == ""
 
 
 def test_a_new_answer_that_goes_round_in_circles_is_said(folder):
