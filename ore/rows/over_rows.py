@@ -146,8 +146,10 @@ def _asking(
     ask = partial(backend.in_force, model_id, settings)
     if isinstance(inner, EmbeddedReasoner):
         ask = partial(inner.in_force)
-    if any(isinstance(each, JoiningReasoner) for each in wrapped):
-        question = replace(question, more={**question.more, "join_messages": "always"})
+    joins = None if settings.joins else "never"
+    joins = "always" if any(isinstance(each, JoiningReasoner) for each in wrapped) else joins
+    if joins is not None:
+        question = replace(question, more={**question.more, "join_messages": joins})
     made = MadeWith(
         backend,
         settings,

@@ -104,6 +104,16 @@ def test_each_row_has_an_artifact_that_holds_and_is_not_asked_twice(table, tmp_p
     assert other.others() == 3 and len(again.asked) == 3
 
 
+def test_messages_that_are_never_joined_are_another_question(table, tmp_path):
+    folder, never = tmp_path / "answers", Capitals()
+    never.settings = ore.Settings(joins=False)
+    ask(Capitals(), table, folder=folder)
+    found, _ = ask(never, table, folder=folder)
+    assert all(each.is_new for each in found) and len(never.asked) == 3
+    kept = json.loads(found[0].artifact.read_text())
+    assert kept["provenance"]["join_messages"] == "never"
+
+
 def test_the_plan_counts_and_asks_nothing(table, tmp_path):
     folder, reasoner = tmp_path / "answers", Capitals(Italy=BackendError("No."))
     ask(reasoner, table, folder=folder)
