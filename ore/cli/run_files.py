@@ -141,8 +141,8 @@ def _planned(options: Options, plan: ParsedPlan, path: str) -> tuple[Options, Gi
                 f"{shown} was planned for the model {brief(plan.model_id)} of an openai server: "
                 f"say --backend openai, or name a model with --model."
             )
-    if options.join_messages is None and plan.joined:
-        changed["join_messages"] = "always"
+    if options.join_messages is None and (plan.joined or plan.is_apart):
+        changed["join_messages"] = "never" if plan.is_apart else "always"
     asked = plan.asked()
     is_shaped = options.choose is not None or options.schema is not None
     if not is_shaped and asked.choices is not None:

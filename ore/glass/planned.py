@@ -101,6 +101,7 @@ class ParsedPlan:
         turn: The turn itself.
         joined: The sources of those that would be sent as one, or None.
         pin: What the model's digest is to begin with, where it was pinned.
+        is_apart: Whether the messages are to be sent as they are, whatever the template takes.
     """
 
     sha256: str
@@ -114,6 +115,7 @@ class ParsedPlan:
     turn: Planned
     joined: Any
     pin: str | None = None
+    is_apart: bool = False
 
     @property
     def model(self) -> str:
@@ -218,6 +220,7 @@ def parse_plan(data: bytes, path: str) -> ParsedPlan:
         turn,
         plan.get("joined"),
         pin,
+        plan.get("join_messages") == "never",
     )
 
 

@@ -97,7 +97,7 @@ def planned(
         notes=reading.notes,
         chat_template=template and text_digest(template),
         about=reading.about,
-        more=more or {},
+        more={**(more or {}), **({} if settings.joins else {"join_messages": "never"})},
     )
 
 

@@ -40,12 +40,14 @@ class Recalled:
         settings: What is asked of the model.
         how: Whether the messages were ``"embedded"`` in the artifact, or are ``"rebuilt"``.
         messages: What is sent, with the source of each.
+        apart: The backend where they were sent as they are and are to be so again; None is no such one.
     """
 
     rerun: Rerun
     settings: Settings
     how: str
     messages: list[Sourced]
+    apart: str | None = None
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,10 @@ class Reopening(Closing):
         template = recorded_template(artifact, self.chat_template)
         settings = recorded_settings(artifact, self.options, chat_template=template, **self._bounds)
         how, messages = recorded_messages(artifact, self.notice, self._others)
-        return Recalled(rerun, settings, how, messages)
+        apart, provenance = None, artifact.provenance or {}
+        if rerun.is_recorded and self.chat_template is None and provenance.get("joined", 0) is None:
+            apart = provenance.get("backend")
+        return Recalled(rerun, settings, how, messages, apart)
 
     def backend(self, recalled: Recalled) -> Backend:
         """Return the backend that the user chose, else the one that the run was made with.
@@ -170,11 +175,14 @@ class Reopening(Closing):
     def settings(self, recalled: Recalled) -> Settings:
         """Return what is asked of the model there: only Ollama is told how long it keeps a model.
 
+        Messages that were not joined are sent as they are again, where the run was made.
+
         Args:
             recalled: What ``recall`` returned.
         """
-        is_ollama = self.backend(recalled).name == "ollama"
-        return recalled.settings if is_ollama else replace(recalled.settings, keep_alive=None)
+        name, settings = self.backend(recalled).name, recalled.settings
+        settings = settings if name == "ollama" else replace(settings, keep_alive=None)
+        return replace(settings, joins=False) if recalled.apart == name else settings
 
     def reasoner(self, recalled: Recalled, settings: Settings) -> Reasoner:
         """Return what asks the model; the last one where it fits, for loading one may take long.

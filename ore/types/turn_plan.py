@@ -69,7 +69,7 @@ class Plan:
         chat_template: The SHA-256 of a template in the place of the model's own, or None.
         about: What the server says of the model: its ``template``, its ``parameters``.
         more: What else the command line plans: ``persona``, ``grants``, ``system_from``,
-            ``expect``, ``routing``.
+            ``expect``, ``routing``; ``join_messages`` where they are never joined.
     """
 
     backend: str

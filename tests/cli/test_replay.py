@@ -46,6 +46,26 @@ def test_the_same_messages_are_sent_once_and_the_same_answer_is_0(ore, folder, f
     assert document["provenance"]["options"] == {"seed": 3, "think": "high"}
 
 
+def test_messages_that_were_not_joined_are_not_joined_again(ore, folder):
+    """The model's prompt is written by the server's own code, for which they are joined otherwise."""
+    (folder / "n.txt").write_text("A note.")
+    turn = ("hi", "--no-system", "-f", "n.txt", "-m", "llama3.2")
+    with FakeOllama() as fake:
+        fake.ollama.shown = {"modelfile": "FROM x\nRENDERER qwen3-coder\n"}
+        given = {"open_backend": open_backend}
+        asked = ("--host", fake.url)
+        kept = ("--artifact-out", "a.json", "--artifact-full")
+        ore(*turn, *asked, "--join-messages", "never", *kept, **given)
+        plan = ore(*turn, *asked, "--join-messages", "never", "--dry-run", **given)
+        (folder / "plan.json").write_text(plan.out)
+        assert ore("--replay", "a.json", *asked, **given).err == ""
+        ore("--run", "plan.json", *asked, **given)
+        assert [len(each.json["messages"]) for each in fake.chats] == [2, 2, 2]
+        ore("--run", "plan.json", "--join-messages", "auto", *asked, **given)
+        ore("--replay", "a.json", "-m", "mistral", *asked, **given)
+        assert [len(each.json["messages"]) for each in fake.chats[3:]] == [1, 1]
+
+
 def test_another_answer_is_3_and_a_unified_diff(ore, folder):
     record(folder / "a.json", "hi", replies=["One.\nTwo."])
     result = ore("--replay", "a.json", replies=["One.\nThree."] * 2)
