@@ -175,14 +175,16 @@ class Reopening(Closing):
     def settings(self, recalled: Recalled) -> Settings:
         """Return what is asked of the model there: only Ollama is told how long it keeps a model.
 
-        Messages that were not joined are sent as they are again, where the run was made.
+        Messages that were not joined are sent as they are again, to the server that took them so; the
+        engine refuses what would get lost, and answers whatever does not.
 
         Args:
             recalled: What ``recall`` returned.
         """
         name, settings = self.backend(recalled).name, recalled.settings
         settings = settings if name == "ollama" else replace(settings, keep_alive=None)
-        return replace(settings, joins=False) if recalled.apart == name else settings
+        is_apart = recalled.apart == name != "embedded"
+        return replace(settings, joins=False) if is_apart else settings
 
     def reasoner(self, recalled: Recalled, settings: Settings) -> Reasoner:
         """Return what asks the model; the last one where it fits, for loading one may take long.
