@@ -165,6 +165,7 @@ def _planned(plan: ParsedPlan, path: str, full: bool, *, has_reasoner: bool) -> 
         think=asked.think,
         format=asked.schema,
         choices=None if asked.choices is None else read_choices("\n".join(asked.choices)),
+        joins=not plan.is_apart,
         rendered=full,
     )
     return _Turn(

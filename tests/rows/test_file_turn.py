@@ -206,6 +206,18 @@ def test_the_messages_of_a_plan_are_joined_where_they_were_planned_so(server, tm
     assert len(asked.asked[0]) == 1
 
 
+def test_the_messages_of_a_plan_are_never_joined_where_it_says_so(server, tmp_path, capsys):
+    server.ollama.shown = {"modelfile": "FROM x\nRENDERER qwen3-coder\n"}
+    path, turn = tmp_path / "plan.json", ["Hi", "-n", "-m", "mistral", "--no-system"]
+    (tmp_path / "n.txt").write_text("A note.")
+    turn += ["-f", str(tmp_path / "n.txt"), "--join-messages"]
+    for when, count in (("never", 2), ("auto", 1)):
+        assert ore.main([*turn, when, "--dry-run"]) == 0
+        path.write_text(capsys.readouterr().out)
+        ore.run_file(path)
+        assert len(server.chats[-1].json["messages"]) == count
+
+
 def test_a_plan_of_somewhere_else_needs_a_reasoner(tmp_path, monkeypatch):
     path, reasoner = tmp_path / "plan.json", Atlas()
     planned(path, ORE(reasoner, ""), "Hi")
