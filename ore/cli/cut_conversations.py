@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ore.backends.window import LARGER_WINDOW, estimate
+from ore.backends.window import LARGER_WINDOW, estimate, most_of
 from ore.cli.runs import Run
 from ore.glass.limits import fit_of
 from ore.types import Message, Response
@@ -33,7 +33,7 @@ def compare_counts(run: Run, response: Response) -> Compared:
     """Compare a prompt with what it goes on from and adds; in the response, one that has less is truncated."""
     fit = fit_of(response)
     tokens = fit.get("prompt_tokens", 0)
-    if run.conversation.session is None or not tokens or fit.get("status") != "unknown":
+    if run.conversation.session is None or not tokens or not _may_be_cut(run, response):
         return Compared()
     most, added = _longest_prompt(run, response, _beside_conversation(response))
     if tokens >= most + added:
@@ -46,6 +46,17 @@ def compare_counts(run: Run, response: Response) -> Compared:
         f"({run.console.said(LARGER_WINDOW)}), or in another conversation."
     )
     return Compared(True, cut)
+
+
+def _may_be_cut(run: Run, response: Response) -> bool:
+    """Whether nobody knows if the prompt was cut, or a server was taken to have read all of one for
+    which the window may be too small: a text can have more tokens than it usually has.
+    """
+    fit, sent = fit_of(response), sent_with(response)
+    if fit.get("status") != "complete" or sent is None or run.backend.name == "embedded":
+        return fit.get("status") == "unknown"
+    texts = [each.content.encode("utf-8", "surrogatepass") for each in sent.messages]
+    return bool(most_of(texts, 0) >= fit.get("window", 0))
 
 
 def tell_of_cut(run: Run, response: Response, found: Compared) -> None:

@@ -391,7 +391,7 @@ def test_of_how_long_prompts_were_only_lines_count_that_are_whole_and_of_a_turn_
         assert talked(server, "two", flags=SAVED) == 0
         assert len(file.read_text(errors="replace").splitlines()) == 7
         file.write_text(f"{id} 900 {made_of}\n")
-        assert talked(server, *HARD[:4], flags=SAVED) == 1
+        assert talked(server, *HARD[:4], flags=SAVED) == 4
         assert file.read_text() == f"{id} 900 {made_of}\n"
 
 
@@ -405,6 +405,18 @@ def test_prompts_that_another_model_has_read_are_not_compared(answered, told, or
     assert result.err.count("An earlier prompt, which this one goes on from") == told
     advice = "larger window (-o num_ctx=N, or with --backend openai the server's settings), or"
     assert result.err.count(advice) == told
+
+
+@pytest.mark.parametrize("window, told", [(512, 1), (1 << 20, 0)])
+def test_a_prompt_that_was_taken_for_whole_is_compared_where_its_window_may_be_too_small(
+    window, told, ore
+):
+    """As text of capitals, names of substances or chess is, which has more tokens than it looks like."""
+    for tokens in (500, 480):
+        context = {"status": "complete", "window": window, "prompt_tokens": tokens}
+        result = ore("--session", "a", "Go on", "--json", metadata={"context": context})
+    assert result.err.count("An earlier prompt, which this one goes on from") == told
+    assert result.json["metadata"]["context"]["status"] == ("complete", "truncated")[told]
 
 
 def test_how_long_a_prompt_was_may_be_impossible_to_note(home):
