@@ -168,9 +168,12 @@ def _nearest(key: str) -> str:
 
 
 def natural(options: Mapping[str, Any], name: str) -> int | None:
-    """Return an option's value where it is a whole number that is not negative, else None."""
+    """Return an option's value where it is a number that is not negative, else None.
+
+    What follows a decimal point is left out, as a server does with it.
+    """
     value = options.get(name)
-    return value if type(value) is int and value >= 0 else None
+    return int(value) if type(value) in (int, float) and 0 <= value < float("inf") else None
 
 
 def checked_seconds(name: str, value: float | None) -> float | None:

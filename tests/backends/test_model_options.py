@@ -7,7 +7,13 @@ from decimal import Decimal
 import pytest
 
 from ore.backends import engine_request, openai_request
-from ore.backends.model_options import OPTIONS, check_ollama, parse_keep_alive, parse_options
+from ore.backends.model_options import (
+    OPTIONS,
+    check_ollama,
+    natural,
+    parse_keep_alive,
+    parse_options,
+)
 from ore.backends.settings import Settings
 from ore.errors import CapabilityError, OreError, UsageError
 from tests.support.fake_ollama.rules import OPTION_TYPES
@@ -147,3 +153,19 @@ def test_what_others_chose_is_shown_on_one_short_line(text):
             refused()
         assert "\n" not in str(caught.value) and "\x1b" not in str(caught.value)
         assert len(str(caught.value)) < 800
+
+
+@pytest.mark.parametrize(
+    "value, found",
+    [
+        (0, 0),
+        (1e9, 10**9),
+        (4096.7, 4096),
+        (-1.0, None),
+        (True, None),
+        (float("inf"), None),
+        ("1", None),
+    ],
+)
+def test_a_number_from_python_is_the_whole_one_that_a_server_takes_it_for(value, found):
+    assert natural({"num_ctx": value}, "num_ctx") == found
