@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ore.backends.turn_errors import NotPinnedError
-from ore.errors import CapabilityError, ModelNotFoundError, UsageError
+from ore.errors import BackendTimeoutError, CapabilityError, ModelNotFoundError, UsageError
 
 if TYPE_CHECKING:  # a list of models does without
     from ore.backends.reading import Reading
@@ -101,7 +102,10 @@ class Backend(ABC):
         With ``whole``, each model with its digest and its template; ``progress`` is told how far a
         file is that is read for them.
         """
-        return self.described(whole=whole), self.default_model()
+        found, default = self.described(whole=whole), None
+        with suppress(BackendTimeoutError):  # what there is can be listed all the same
+            default = self.default_model()
+        return found, default
 
     def about_default(self, model_id: str) -> str | None:
         """Return the sentence that ``model_id`` answers, the default, where nobody expects it."""

@@ -157,6 +157,15 @@ def no_reply_error(host: Host, seconds: float) -> BackendTimeoutError:
     return BackendTimeoutError(text, host=host.url)
 
 
+def untold_error(host: Host) -> BackendTimeoutError:
+    """The server did not say in time which of its models answers prompts, so none is chosen."""
+    return BackendTimeoutError(
+        f"The server at {host} did not say in time which of its models answer prompts, so none is "
+        f"chosen: name one with `model_id=`.",
+        host=host.url,
+    )
+
+
 def too_slow_error(host: Host, seconds: float) -> BackendTimeoutError:
     """The turn was not done after ``seconds``."""
     return BackendTimeoutError(

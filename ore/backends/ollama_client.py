@@ -127,9 +127,9 @@ class OllamaClient:
     def default_model(self, seconds: float = QUESTION_SECONDS) -> str | None:
         """Return the model to use when none is named: ``choose_default``'s that answers prompts."""
         ends, known = self._deadline(seconds), self._named(seconds)
-        is_known = is_preferred(choose_default(known) or "")  # it nearly always answers prompts
-        seconds = KNOWN_SECONDS if is_known else seconds
-        return ollama_models.default_of(known, self._shows(ends.within(seconds).seconds))
+        seconds = KNOWN_SECONDS if is_preferred(choose_default(known) or "") else seconds
+        show, untold = self._shows(ends.within(seconds).seconds), failures.untold_error(self.host)
+        return ollama_models.default_of(known, show, untold)
 
     def described(self, seconds: float = QUESTION_SECONDS, whole: bool = False) -> list[Model]:
         """Return what is known of each model that is there; ``whole`` is with its template."""

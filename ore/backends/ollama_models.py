@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
-from ore.backends import Model, choose_default
+from ore.backends import Model, choose_default, is_preferred
 from ore.backends.address import ollama_authorization, text_without_key
 from ore.backends.answer import COUNTS, count, known_count
 from ore.backends.effective import parameters_of, template_digest
@@ -19,7 +19,7 @@ from ore.backends.joining import joined
 from ore.backends.look_ups import KNOWN_SECONDS, time_for
 from ore.backends.model_options import natural
 from ore.backends.window import find_model
-from ore.errors import BackendError, OreError
+from ore.errors import BackendError, BackendTimeoutError, OreError
 from ore.files.neutral import word
 from ore.files.strictjson import above_zero, part
 from ore.types import Message
@@ -69,18 +69,40 @@ def described(
     return [_described(name, entry, ask, whole) for name, entry in known.items()]
 
 
-def default_of(known: Mapping[str, Entry], show: Callable[[str], Entry]) -> str | None:
+def default_of(
+    known: Mapping[str, Entry],
+    show: Callable[[str], Entry],
+    untold: BackendTimeoutError | None = None,
+) -> str | None:
     """Return ``choose_default``'s choice among the models that answer prompts, or None.
 
     One that runs elsewhere, as in Ollama's cloud, is never chosen: what is asked of it leaves the machine.
+    Of several, neither is one of which it was not said in time what it can do, unless it is preferred.
+
+    Args:
+        untold: Raised where none is chosen and what some can do was not said in time.
     """
     left = {name: entry for name, entry in known.items() if not entry.get("remote_host")}
-    ask = _bounded(show)
+    is_only, late, ask = len(left) == 1, set[str](), _bounded(show)
+
+    def asked(name: str) -> Entry:
+        try:
+            return ask(name)
+        except BackendTimeoutError:
+            late.add(name)
+            raise
+
     for _ in range(_MOST_ASKED):
         name = choose_default(left)
-        if name is None or _described(name, left[name], ask).can_answer:
+        if name is None:
+            break
+        model = _described(name, left[name], asked)
+        is_known = model.capabilities is not None or name not in late
+        if model.can_answer and (is_known or is_only or is_preferred(name)):
             return name
         del left[name]
+    if late and untold is not None:
+        raise untold
     return None
 
 
@@ -257,7 +279,9 @@ def _bounded(show: Callable[[str], Entry]) -> Callable[[str], Entry]:
 
     def ask(name: str) -> Entry:
         may_ask = next(left, None) is not None and time.monotonic() < end
-        return show(name) if may_ask else {}
+        if not may_ask:
+            raise BackendTimeoutError("no more is asked of the models")
+        return show(name)
 
     return ask
 

@@ -9,14 +9,23 @@ import pytest
 
 from ore.backends import ollama_models
 from ore.backends.address import Host
-from ore.backends.ollama import AyaReasoner
+from ore.backends.failures import untold_error
+from ore.backends.ollama import AyaReasoner, OllamaBackend
 from ore.backends.ollama_client import OllamaClient
 from ore.backends.ollama_models import default_of, described
+from ore.errors import BackendTimeoutError
 from ore.types import Message
 from tests.backends.ollama.test_ollama_questions import http, one_answer
 from tests.support.fake_ollama import FakeOllama
 
 MANY = {f"m{number}": {} for number in range(1_000)}
+
+
+def raising(error):
+    def fail():
+        raise error
+
+    return fail
 
 
 def all_described(show):
@@ -75,9 +84,38 @@ def test_half_a_character_in_a_name_takes_nothing_of_the_answer(name):
 
 
 @pytest.mark.slow
-def test_a_model_is_chosen_in_the_time_that_all_of_it_may_take():
-    with FakeOllama(wait=2.0, on="*", models=("b:1", "c:1"), version="0.12.0") as server:
+@pytest.mark.parametrize(
+    "models, chosen", [(("b:1",), "b:1"), (("b:1", "mistral:7b"), "mistral:7b")]
+)
+def test_a_model_is_chosen_in_the_time_that_all_of_it_may_take(models, chosen):
+    with FakeOllama(wait=2.0, on="*", models=models, version="0.12.0") as server:
         client = OllamaClient(Host(server.url)).prepared()
         started = time.monotonic()
-        assert client.default_model(3.0) == "b:1"  # the list took most of it
+        assert client.default_model(3.0) == chosen  # the list took most of it
         assert time.monotonic() - started < 4.0  # if each might take all of it, they would take 4 s
+
+
+@pytest.mark.parametrize("seconds", [3.0, 0.0])
+def test_of_several_models_none_is_chosen_that_may_be_for_embeddings(seconds, monkeypatch):
+    clock = [0.0]
+
+    def show(name):
+        clock[0] += seconds
+        if clock[0] > 7.0 or not seconds:
+            raise BackendTimeoutError("late")
+        return {"capabilities": ["embedding"]}
+
+    monkeypatch.setattr(ollama_models.time, "monotonic", lambda: clock[0])
+    assert default_of(MANY, show) is None
+    with pytest.raises(BackendTimeoutError, match="in time which"):
+        default_of(MANY, show, untold_error(Host("http://h")))
+    told = {"a": {"capabilities": ["completion"]}}  # its window is still asked for
+    assert default_of(MANY | told, show) == "a"
+
+
+def test_a_list_is_not_lost_where_no_default_can_be_chosen_in_time():
+    with FakeOllama(models=("b:1", "c:1")) as server:
+        backend = OllamaBackend(server.url)
+        backend.default_model = raising(untold_error(Host(server.url)))
+        found, default = backend.listed()
+    assert ([each.name for each in found], default) == (["b:1", "c:1"], None)
