@@ -613,6 +613,8 @@ def test_where_the_answer_that_is_asked_for_does_not_fit_it_can_be_shorter(text)
     "text",
     [
         "Too many tokens, please wait before trying again.",
+        "Too many input tokens per minute, please wait before trying again.",
+        "`user` exceeds max length (64)",
         "max_tokens is too large: 100000. This model supports at most 16384 completion tokens.",
         "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 7000",
     ],
