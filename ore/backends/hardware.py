@@ -17,8 +17,11 @@ _FEW_PAGES = 256
 _MUCH_BYTES = 128 << 20
 _RESIDENT, _SHARED, _TIMES = 1, 2, slice(11, 13)  # of /proc/PID/statm, and of stat behind the name
 _STOPPED, _STOP_SECONDS = (["T"], ["t"]), 1.0
-_MEMORY, _MEMORY_QUOTA = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
-_CPU_INFO, _CPU_QUOTA = Path("/proc/cpuinfo"), Path("/sys/fs/cgroup/cpu.max")
+_MEMORY, _CPU_INFO = Path("/proc/meminfo"), Path("/proc/cpuinfo")
+_GROUPS = Path("/sys/fs/cgroup")
+_CPU_QUOTAS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
+_MEMORY_QUOTAS = (("memory.max",), ("memory/memory.limit_in_bytes",))
+"""Where a control group's limits stand, by their version: 2, and 1."""
 
 
 class Circles:
@@ -87,7 +90,7 @@ def thread_count() -> int:
     """Return how many threads to compute with; a second one on a core slows the engine down."""
     usable = usable_processors()
     physical = physical_cores(_text_of(_CPU_INFO)) or usable
-    return min(usable, physical, quota_cores(_text_of(_CPU_QUOTA)) or usable)
+    return min(usable, physical, quota_cores(_quota(_CPU_QUOTAS)) or usable)
 
 
 def generating_threads(threads: int, model_bytes: int) -> int:
@@ -112,10 +115,10 @@ def _values(cpu_info: str, name: str) -> list[str]:
 
 
 def quota_cores(cpu_max: str) -> int:
-    """Return a control group's limit in whole cores, from the text of ``cpu.max``; 0 without one."""
+    """Return a control group's limit in whole cores, from its quota and period; 0 without one."""
     with suppress(ValueError, ZeroDivisionError):
         quota, period = map(int, cpu_max.split())
-        return max(1, math.ceil(quota / period))
+        return max(1, math.ceil(quota / period)) if quota > 0 else 0
     return 0
 
 
@@ -124,7 +127,7 @@ def free_bytes() -> int | None:
 
     What the system keeps of files counts as free, and a control group's limit is one.
     """
-    return free_memory(_text_of(_MEMORY), _text_of(_MEMORY_QUOTA))
+    return free_memory(_text_of(_MEMORY), _quota(_MEMORY_QUOTAS))
 
 
 def free_memory(mem_info: str, memory_max: str) -> int | None:
@@ -143,6 +146,12 @@ def memory_bytes() -> int:
 
 def _status_of(proc: Path) -> list[str]:
     return _text_of(proc / "stat").rpartition(")")[2].split()
+
+
+def _quota(versions: tuple[tuple[str, ...], ...]) -> str:
+    """Return what the control group says of a limit, in the words of version 2; empty without one."""
+    texts = ("".join(_text_of(_GROUPS / name) for name in names) for names in versions)
+    return next(filter(None, texts), "")
 
 
 def _text_of(path: Path) -> str:

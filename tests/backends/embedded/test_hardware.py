@@ -10,12 +10,14 @@ from contextlib import closing
 
 import pytest
 
+from ore.backends import hardware
 from ore.backends.engine_load import EngineProcess
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.hardware import (
     SMALL_MODEL_BYTES,
     Circles,
     Stops,
+    free_bytes,
     generating_threads,
     missing_features,
     physical_cores,
@@ -67,6 +69,8 @@ def test_physical_cores_are_counted_once(cpu_info, cores):
         ("200000 100000\n", 2),
         ("150000 100000\n", 2),
         ("10000 100000\n", 1),
+        ("50000\n100000\n", 1),
+        ("-1\n100000\n", 0),
         ("1 0\n", 0),
         ("nonsense", 0),
         ("", 0),
@@ -74,6 +78,32 @@ def test_physical_cores_are_counted_once(cpu_info, cores):
 )
 def test_a_quota_is_rounded_up_to_whole_cores(cpu_max, cores):
     assert quota_cores(cpu_max) == cores
+
+
+@pytest.mark.parametrize(
+    "files, threads, free",
+    [
+        ({"cpu.max": "50000 100000\n", "memory.max": "4096\n"}, 1, 4096),
+        (
+            {
+                "cpu/cpu.cfs_quota_us": "50000\n",
+                "cpu/cpu.cfs_period_us": "100000\n",
+                "memory/memory.limit_in_bytes": "4096\n",
+            },
+            1,
+            4096,
+        ),
+    ],
+    ids=["version 2", "version 1"],
+)
+def test_the_limits_of_a_container_are_found_in_both_versions_of_control_groups(
+    tmp_path, monkeypatch, files, threads, free
+):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(hardware, "_GROUPS", tmp_path)
+    assert (thread_count(), free_bytes()) == (threads, free)
 
 
 def test_no_more_threads_than_the_process_may_use_and_at_least_one():
