@@ -122,8 +122,8 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
             raise self._explained(exc, answer) from exc.__cause__
         finally:
             self._doing = "waiting"
-        slots = settings.at_once or 1
-        metadata |= {"load_duration": load_duration, "device": engine.device, "at_once": slots}
+        metadata |= {"load_duration": load_duration, "device": engine.device}
+        metadata |= {"at_once": settings.at_once or 1, "threads": engine.computes_with["threads"]}
         if "first" in last:  # a model may answer with nothing
             metadata["first_token_duration"] = int(last["first"] * 1e9)
         metadata["total_duration"] = int((time.monotonic() - started) * 1e9)

@@ -228,14 +228,17 @@ def _computed_by(run: ExecutionArtifact) -> list[object]:
 
 
 def _computed_how(run: ExecutionArtifact) -> list[str | None]:
-    """Return whether a run used a prompt cache, how many turns were computed at once, and the window."""
+    """Return how a run was computed: prompt cache, turns at once, window, and threads that wrote."""
     of_turn = run.output.metadata
     slots, cached = map(of_turn.get, ("at_once", "cached_tokens"))
     window = above_zero(part(of_turn, "context").get("window"))
+    in_force = part(run.provenance or {}, "effective")
+    threads = above_zero(of_turn.get("threads") or in_force.get("threads"))
     return [
         None if cached is None else f"{'with' if cached else 'without'} its prompt cache",
         None if slots is None else f"{slots} at once",
         None if window is None else f"in a window of {window} tokens",
+        None if threads is None else f"with {threads} thread{'s' * (threads > 1)}",
     ]
 
 

@@ -169,6 +169,19 @@ def test_another_answer_in_another_window_says_so(window, is_said):
     assert ore.replay(old, reasoner).notes == ((said,) if is_said else ())
 
 
+@pytest.mark.parametrize("threads, is_said", [(2, True), (1, False), (None, False), ("2", False)])
+def test_another_answer_of_another_number_of_threads_says_so(threads, is_said):
+    run = recorded()
+    about = run.provenance | {"effective": {"threads": threads}}
+    old, reasoner = dataclasses.replace(run, provenance=about), Scripted("Rome.")
+    reasoner.metadata = {"threads": 1}
+    said = (
+        "Then it was computed by python, with 2 threads, and now by python, with 1 thread: that may "
+        "be why it differs."
+    )
+    assert ore.replay(old, reasoner).notes == ((said,) if is_said else ())
+
+
 def test_messages_that_were_joined_are_joined_again():
     engine = ORE(JoiningReasoner(Scripted("Paris.")), "Be kind.")
     old = engine.record(engine.execute("Why?", skill_context=["Be brief."]), full=True)
