@@ -61,6 +61,10 @@ _KINDS: tuple[tuple[str, str], ...] = (
         "its disk lets no program map a file into memory ({why}): copy it to another disk",
     ),
     (
+        r"(?P<why>GGUFv1 is no longer supported|GGUF file is version [^\n]*)",
+        "the engine does not read this version of the format ({why}): use another build of the model",
+    ),
+    (
         r"unknown model architecture: '(?P<why>[^\n]+)'",
         "the engine does not know its architecture, '{why}': use another model",
     ),

@@ -382,7 +382,11 @@ def patched(at: int, data: bytes) -> bytes:
         (WHOLE[:-5000], "cut off or damaged (tensor 'blk.0.ffn_down.weight' data is not within"),
         (WHOLE[:600], "cut off or damaged (failed to read key-value pairs)"),
         (b"GGUF" + bytes(1000), "damaged, or not as the engine expects it (bad GGUF version: 0)"),
-        (patched(4, b"\x09"), "not as the engine expects it (this GGUF file is version 9"),
+        (patched(4, b"\x09"), "does not read this version of the format (GGUF file is version 9"),
+        (
+            patched(4, b"\x01"),
+            "not read this version of the format (GGUFv1 is no longer supported): ",
+        ),
         (patched(8, b"\xff" * 8), "(number of tensors is -1"),
         (patched(QUERY + 4, b"\xff" * 8), "has invalid number of elements"),
         (patched(QUERY + 20, b"\x63"), "has invalid ggml type 99"),
@@ -393,7 +397,7 @@ def patched(at: int, data: bytes) -> bytes:
     ],
     ids=(
         "template,raises,lines,architecture,quote,no architecture,tokenizer,tokens,cut,head,zeros,"
-        "version,tensors,dims,type,offset,layers,more layers,absurd layers"
+        "version,old version,tensors,dims,type,offset,layers,more layers,absurd layers"
     ).split(","),
 )
 def test_each_kind_of_failure_to_load_has_its_sentence(tmp_path, data, said, capfd):
