@@ -177,6 +177,8 @@ def _is_gguf_file(model: str, of_server: bool) -> bool:
         return True
     if of_server or ":" in os.path.basename(model):
         return False
+    if os.path.exists(model):  # a FIFO, a device or a folder, which whoever reads it refuses
+        return True
     if why := why_unknown(model):
         raise FileAccessError(f"{one_line(model)} can't be read: {why}.", model)
     raise ModelNotFoundError(f"There is no file {one_line(model)}: check the path.", model=model)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 
 import pytest
 
-from ore.backends import choice
+from ore.backends import choice, weights
 from ore.backends.address import OLLAMA_URL
 from ore.backends.choice import Choice
 from ore.backends.embedded import EmbeddedBackend
@@ -201,6 +202,15 @@ def test_a_gguf_file_means_the_embedded_backend(tmp_path):
     ):
         with pytest.raises(UsageError, match="use `reasoner.'embedded:NAME'.`, and no `host=`"):
             opened(wanted, environ)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_there_and_no_file_is_not_said_to_be_missing(tmp_path, make):
+    make(tmp_path / "m.gguf")
+    backend, _ = opened(Choice(model=str(tmp_path / "m.gguf")))[:2]
+    with pytest.raises(FileAccessError, match="m.gguf can't be read: it is not a regular file"):
+        weights.find(str(tmp_path / "m.gguf"))
+    assert backend.name == "embedded"
 
 
 def test_a_path_without_the_ending_is_a_gguf_file_by_its_first_bytes(tmp_path, monkeypatch):
