@@ -13,6 +13,8 @@ from functools import partial
 from io import StringIO
 
 try:
+    from pathlib import Path
+
     from ore.errors import INTERRUPTED, NO_MEMORY, SHORT_OF_MEMORY, is_shortage
     from ore.files.signals import hear_no_more
 except KeyboardInterrupt:  # before there is an INTERRUPTED to end with
@@ -197,7 +199,7 @@ def _env_files() -> list[str]:
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     files = [os.path.join(here, ".env")] if os.path.isfile(os.path.join(here, "main.py")) else []
     home = os.environ.get("ORE_HOME") or os.path.join(os.path.expanduser("~"), ".ore")
-    return [*files, os.path.join(home, ".env")] if os.path.isabs(home) else files
+    return [*files, str(Path(home, ".env"))] if os.path.isabs(home) else files
 
 
 if __name__ == "__main__":

@@ -45,7 +45,13 @@ def test_without_home_the_systems_own_answer_is_used(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "environ", [{"HOME": "/home/ada"}, {"ORE_HOME": "/data/ore", "HOME": "/home/ada"}, {}]
+    "environ",
+    [
+        {"HOME": "/home/ada"},
+        {"ORE_HOME": "/data/ore", "HOME": "/home/ada"},
+        {"ORE_HOME": "/data/ore/./."},  # a link there is another's, whatever is behind it
+        {},
+    ],
 )
 def test_a_file_of_variables_is_looked_for_there_too(monkeypatch, environ):
     monkeypatch.delenv("HOME")
