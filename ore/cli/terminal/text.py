@@ -31,9 +31,7 @@ PREVIEW = 60
 WIDEST_COLUMN, LONGEST_CELL = 60, 500
 """How wide a list's columns are made, and how many characters of one of their cells are shown."""
 
-_LAID_OUT_AT_ONCE = 1 << 16
-_TAB = 8
-_INDENT = " "
+_TAB, _INDENT, _LAID_OUT_AT_ONCE = 8, " ", 1 << 16
 _WIDEST = 2
 """Columns that a terminal gives to one character at most; ASCII ones have exactly one."""
 _FILLERS = "\u115f\u3164\u302e\u302f"
@@ -82,9 +80,8 @@ class AnswerText:
         self._least, self._most = _range_of(before)  # columns since the last line end
         self._is_turned = turns(before)  # whether what follows may be shown to the left of the line
         self._word: list[str] = []
-        self._word_width = 0
-        self._is_cut = False
-        self._return = ""
+        self._word_width, self._seen_width = 0, width
+        self._is_cut, self._return = False, ""
         self._out: list[str] = []
 
     def feed(self, text: str) -> str:
@@ -122,6 +119,9 @@ class AnswerText:
         return most - most % self.width >= least
 
     def _follow_move(self) -> None:
+        if self.width != self._seen_width:  # terminals differ in where the cursor is then
+            self._least, self._most = 0, max(self.width, self._seen_width) if self._most else 0
+            self._seen_width = self.width
         if self.is_moved:
             if self.is_lost:
                 self._out.append("\n")

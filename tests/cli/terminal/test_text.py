@@ -289,6 +289,15 @@ def test_crlf_is_one_line_end_wherever_the_stream_is_cut(pieces):
     assert "".join(map(text.feed, pieces)) + text.end() == "one\ntwo^M"
 
 
+@pytest.mark.parametrize("after", [60, 75])
+def test_a_label_behind_a_change_of_width_is_in_a_line_of_its_own(after):
+    """Some terminals lay a line anew then, and others leave it and the cursor where they are."""
+    lines = AnswerText(40)
+    assert lines.feed("a" * 45) == "a" * 40
+    lines.width = 80
+    assert (lines.feed("a" * after + "You: x") + lines.end()).endswith("a\n You: x")
+
+
 def test_after_a_stop_the_answer_goes_on_at_the_left_edge():
     lines = AnswerText(20)
     assert lines.feed("one two thr") == "one two "
