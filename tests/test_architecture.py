@@ -235,6 +235,7 @@ assert main(["hi"], console, lambda *_: ScriptedBackend(["Hello."])) == 0
         "ore.router",
         "ore.cli.repl",
         "ore.backends.embedded",
+        "ore.backends.local_models",
         "yaml",
         "ollama",
     }

@@ -13,8 +13,8 @@ from ore.cli.runs import Run
 from ore.errors import OreError
 from ore.files.neutral import one_line
 from ore.files.strictjson import is_list
+from ore.glass.limits import became_another
 from ore.glass.provenance import Sourced, joined_sentence, joined_sources
-from ore.glass.rerun import became_another
 from ore.types import Response
 
 _MOST_NOTES, _LONGEST_NOTE = 20, 1000  # what a worker of a cluster says may be anything

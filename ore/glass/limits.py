@@ -11,7 +11,7 @@ from ore.backends.settings import Settings
 from ore.backends.window import LARGER_WINDOW, ends_answer
 from ore.files.neutral import brief, one_line
 from ore.files.strictjson import above_zero, part
-from ore.types import Response
+from ore.types import ExecutionArtifact, Response
 from ore.types.artifact_fields import cut_off_by, other_model
 
 NEARLY_FULL = 0.9
@@ -119,6 +119,23 @@ def seldom_said(response: Response) -> str | None:
     return one_line(
         f"The model says one of these words with a probability of {covered:.2g} only"
         f"{instead}: say in the prompt which words there are."
+    )
+
+
+def became_another(artifact: ExecutionArtifact, model: str, pin: str | None) -> str | None:
+    """Return the sentence that a run may be another model's than the pinned one; None where it is not.
+
+    Args:
+        artifact: The run, with the digest that was found after its answer.
+        model: What was asked, which had the pinned digest before.
+        pin: What the digest begins with; None is no pin.
+    """
+    digest = (artifact.provenance or {}).get("model_digest") or pin or ""
+    if pin is None or digest.lower().removeprefix("sha256:").startswith(pin):
+        return None
+    return (
+        f"{model} became another model than the pinned one during this turn, and that one "
+        f"may have answered: ask again."
     )
 
 

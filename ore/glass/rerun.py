@@ -117,23 +117,6 @@ def find_model(
     return Rerun(name, recorded if goes_back else wanted.backend)
 
 
-def became_another(artifact: ExecutionArtifact, model: str, pin: str | None) -> str | None:
-    """Return the sentence that a run may be another model's than the pinned one; None where it is not.
-
-    Args:
-        artifact: The run, with the digest that was found after its answer.
-        model: What was asked, which had the pinned digest before.
-        pin: What the digest begins with; None is no pin.
-    """
-    digest = (artifact.provenance or {}).get("model_digest") or pin or ""
-    if pin is None or digest.lower().removeprefix("sha256:").startswith(pin):
-        return None
-    return (
-        f"{model} became another model than the pinned one during this turn, and that one "
-        f"may have answered: ask again."
-    )
-
-
 def not_repeated(
     artifact: ExecutionArtifact,
     *,

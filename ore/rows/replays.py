@@ -28,9 +28,10 @@ from ore.errors import (
     UsageError,
 )
 from ore.files.neutral import one_line
+from ore.glass.limits import became_another
 from ore.glass.provenance import as_sent
 from ore.glass.reopening import MOST_UNLOADS, Recalled, Reopening
-from ore.glass.rerun import became_another, not_there
+from ore.glass.rerun import not_there
 from ore.rows.expectations import Expectation, recorded_expectation
 from ore.rows.judge import seen
 from ore.rows.junit import ERROR, FAILURE, PASSED, Case, junit_report
