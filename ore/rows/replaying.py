@@ -16,6 +16,7 @@ from ore.errors import OreError
 from ore.files.neutral import brief, one_line
 from ore.files.strictjson import above_zero, is_list, part
 from ore.glass.earlier import Earlier
+from ore.glass.limits import seldom_said
 from ore.glass.origin import around, backend_of, settings_of
 from ore.glass.provenance import (
     Sourced,
@@ -187,6 +188,8 @@ def warnings_beside(
         for each in (old.output, new.output)
     ]
     then, now = (not_as_asked(each, settings) for each in responses)
+    if seldom_said(responses[0]) is not None:  # how seldom is said with a number, which may differ
+        now = [text for text in now if text != seldom_said(responses[1])]
     then += _of_messages(old, new)
     now += _of_messages(new, new)
     apart = {each.name for each in differences(old, new)} | {*known_to_one(old, new)}

@@ -188,6 +188,9 @@ def test_a_replay_chooses_again(choose, backend, tmp_path):
     again = choose("--replay", path)
     assert again.out.split("\t")[1] == "same"
     assert "run.json: The model says one of these words with a probability of 0.0007" in again.err
+    choose("--choose", "yes,no", "--artifact-out", path, "hi")
+    backend.engine.shares = {"yes": 0.0005, "no": 0.0001}  # as another device computes it
+    assert "one of these words" not in choose("--replay", path).err
 
 
 @pytest.mark.parametrize(
