@@ -13,6 +13,7 @@ from ore.artifact import verify as artifacts
 from ore.artifact.signers import Signers
 from ore.artifact.verify import Checked
 from ore.backends import Backend
+from ore.cli.advice import said
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
 from ore.cli.terminal.ended import counted, raising_then
@@ -54,7 +55,9 @@ def verify(options: Options, console: Console, connect: Callable[..., Backend]) 
         else:
             lists_all = options.verbose or options.with_model or not has_folder
             shown = (pair for pair in both if lists_all or pair[0].state != artifacts.HOLDS)
-            console.rows([(each.path, each.state, _details(each, said)) for each, said in shown])
+            console.rows(
+                [(_path(each), each.state, _details(each, judged)) for each, judged in shown]
+            )
     states = [each.state for each in found]
     totals = artifacts.totals(states) + _signed(found)
     rejected = sum(said is not None and said.is_rejected for said in judged)
@@ -82,22 +85,29 @@ def _signed(found: Sequence[Checked]) -> str:
     return f"; signed by {', '.join([*said, *([f'{more} more'] if more > 0 else [])])}"
 
 
+def _path(checked: Checked) -> str:
+    """Return what was named; where that is an address and no file, without its user name and password."""
+    return said(checked.path) if checked.sha256 is None else checked.path
+
+
 def _details(checked: Checked, judged: Said | None) -> str:
-    said = [] if judged is None or not judged.in_words else [judged.in_words]
+    parts = [] if judged is None or not judged.in_words else [judged.in_words]
     signature = checked.signature
     if signature is not None:
         by = "signed" if signature.by is None else f"signed by {one_line(signature.by)}"
-        said.append(signature.problem or by)
-    return "; ".join([*said, *(checked.problems or checked.notes)])
+        parts.append(signature.problem or by)
+    return "; ".join(
+        [*parts, *(map(said, checked.problems) if checked.problems else checked.notes)]
+    )
 
 
 def _document(checked: Checked, judged: Said | None) -> dict[str, Any]:
     return {
-        "path": checked.path,
+        "path": _path(checked),
         "holds": checked.state == artifacts.HOLDS,
         "execution_id": checked.execution_id,
         "sha256": checked.sha256,
-        "problems": checked.problems,
+        "problems": [said(each) for each in checked.problems],
         "notes": checked.notes,
         "state": checked.state,
         **({} if checked.signature is None else {"signature": asdict(checked.signature)}),

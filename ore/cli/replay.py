@@ -59,7 +59,8 @@ def replay(options: Options, console: Console, connect: Callable[..., Backend]) 
                     began = time.monotonic()
                     outcome = replay_file(path, opening, console.stdin, console.warning)
                     if outcome.reason is not None:
-                        outcome = replace(outcome, reason=console.said(outcome.reason))
+                        named, why = console.said(path), console.said(outcome.reason)
+                        outcome = replace(outcome, path=named, reason=why)
                     states[outcome.state] += 1
                     if report is not None:
                         report.add(case_of(outcome, time.monotonic() - began))
