@@ -173,7 +173,9 @@ def natural(options: Mapping[str, Any], name: str) -> int | None:
     What follows a decimal point is left out, as a server does with it.
     """
     value = options.get(name)
-    return int(value) if type(value) in (int, float) and 0 <= value < float("inf") else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return int(value) if 0 <= value < float("inf") else None
 
 
 def checked_seconds(name: str, value: float | None) -> float | None:

@@ -154,6 +154,9 @@ class Reopening(Closing):
         settings = recorded_settings(artifact, self.options, chat_template=template, **self._bounds)
         how, messages = recorded_messages(artifact, self.notice, self._others)
         apart, provenance = None, artifact.provenance or {}
+        if rerun.is_recorded and rerun.backend in (None, provenance.get("backend")):
+            is_told = settings.choices is None and "logprobs" in artifact.output.metadata
+            settings = replace(settings, logprobs=is_told)
         if rerun.is_recorded and self.chat_template is None and provenance.get("joined", 0) is None:
             apart = provenance.get("backend")
         return Recalled(rerun, settings, how, messages, apart)

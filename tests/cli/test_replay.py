@@ -207,6 +207,16 @@ def test_how_long_the_model_is_kept_is_sent_again(given, sent_again, ore, folder
         assert [chat.json["keep_alive"] for chat in server.chats] == [sent_again] * 2
 
 
+@pytest.mark.parametrize("changed, asked", [((), True), (("-m", "mistral"), None)])
+def test_log_probabilities_are_asked_for_again_where_the_run_has_some(changed, asked, ore, folder):
+    with FakeOllama() as server:
+        flags = ("--host", server.url)
+        record(folder / "a.json", "hi", *flags, "--logprobs", open_backend=open_backend)
+        record(folder / "b.json", "hi", *flags, open_backend=open_backend)
+        ore("--replay", "a.json", "b.json", *flags, *changed, open_backend=open_backend)
+        assert [each.json.get("logprobs") for each in server.chats] == [True, None, asked, None]
+
+
 @pytest.mark.parametrize("kept", ["soon", [5], {}])
 def test_a_keep_alive_that_is_none_is_refused(kept, ore, folder):
     record(folder / "a.json", "hi")
