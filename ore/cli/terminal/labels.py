@@ -13,7 +13,7 @@ LABELS = ("[aya]:", "[answer]:", "you:", "[metadata]:", "[route]:", "[thinking]:
 
 _COLONS = (
     "\uff1a\ufe55\ufe13\u2a74"  # they become one in Unicode's NFKD
-    "\u02d0\u02f8\u0589\u05c3\u0703\u0704\u0903\u0a83\u16ec\u1803\u1809\u205a\u2236\ua4fd\ua789\ufe30"
+    "\u02d0\u02f8\u0589\u05c3\u0703\u0704\u0903\u0a83\u16ec\u1803\u1809\u205a\u2236\u2982\ua4fd\ua789\ufe30"
 )
 _ALIKE = {
     "a": "\u0251\u0391\u03b1\u0410\u0430\u13aa\u15c5\u1d00\u237a\ua4ee\U000102a0\U00016f40",
@@ -62,6 +62,9 @@ _ALIKE = {
 like. Marks are not among it: they may be nothing. What is young is, and may be nothing, too.
 """
 _AS_ASCII = {ord(other): letter for letter, others in _ALIKE.items() for other in others}
+
+_BEFORE_NFKD = {"\u03f2": "c", "\u03f9": "C", "\ufe30": ":"}
+"""What looks like a letter or a colon, and becomes sigmas, or two full stops, in NFKD."""
 
 _LAST = "\uffff"
 """Some terminals show no letter beyond this one."""
@@ -127,7 +130,8 @@ def _young_in(text: str) -> set[str]:
 def ascii_of(text: str) -> str:
     """Return what is ASCII in a text, and in what looks like it, in one case, without spaces."""
     if not text.isascii():
-        text = text.replace("\u03f2", "c").replace("\u03f9", "C")  # NFKD makes sigmas of them
+        for other, seen in _BEFORE_NFKD.items():
+            text = text.replace(other, seen)
         text = "".join(c for c in in_form("NFKD", text).translate(_AS_ASCII) if c.isascii())
     return _as_one("".join(text.split()).casefold())
 
