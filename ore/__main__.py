@@ -187,7 +187,7 @@ def _distrust(path: str) -> str:
 
     folder = os.path.dirname(path)
     program = os.path.join(folder, "main.py")
-    if os.path.isfile(program):
+    if folder == _own_folder() and os.path.isfile(program):
         own, other = os.stat(program), os.stat(path)
         if own.st_uid == other.st_uid and not other.st_mode & ~own.st_mode & 0o022:
             return ""
@@ -195,8 +195,12 @@ def _distrust(path: str) -> str:
     return distrust_path(folder) or distrust_path(path)
 
 
+def _own_folder() -> str:
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
 def _env_files() -> list[str]:
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    here = _own_folder()
     files = [os.path.join(here, ".env")] if os.path.isfile(os.path.join(here, "main.py")) else []
     home = os.environ.get("ORE_HOME") or os.path.join(os.path.expanduser("~"), ".ore")
     return [*files, str(Path(home, ".env"))] if os.path.isabs(home) else files

@@ -205,12 +205,21 @@ def test_a_link_of_another_user_s_is_as_bad_as_a_file_of_theirs(tmp_path):
 
 @pytest.mark.parametrize("program, file, says", [(0o644, 0o646, "others"), (0o646, 0o646, "")])
 def test_a_file_beside_the_program_is_to_be_as_well_protected_as_that(
-    program, file, says, tmp_path
+    program, file, says, tmp_path, monkeypatch
 ):
+    monkeypatch.setattr("ore.__main__.__file__", str(tmp_path / "ore/__main__.py"))
     for name, mode in (("main.py", program), (".env", file)):
         (tmp_path / name).touch()
         (tmp_path / name).chmod(mode)
     assert _distrust(str(tmp_path / ".env"))[:6] == says
+
+
+def test_no_other_main_py_makes_what_is_beside_it_trusted(tmp_path):
+    """Whoever can write to ORE's home can put both there."""
+    for name in ("main.py", ".env"):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(0o646)
+    assert _distrust(str(tmp_path / ".env"))[:6] == "others"
 
 
 def test_what_is_not_there_is_trusted(tmp_path):
