@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ore.backends.window import estimate
+from ore.backends.window import estimate, most_of
 from ore.cli.options import Options
 from ore.errors import OreError, SessionError, SessionNotFoundError
 from ore.files import reason
@@ -110,19 +110,21 @@ class Conversation:
             )
         return None
 
-    def longest_prompt(self, made_of: str) -> tuple[int, int]:
-        """Return the tokens of an earlier prompt, and at least how many were asked since.
+    def longest_prompt(self, made_of: str) -> tuple[int, int, int]:
+        """Return the tokens of an earlier prompt, and at least and at most how many came since.
 
-        It is the one, of those that were made of the same, with which both together are most; (0, 0)
-        without any. Answers are not counted, for they may be sent in part.
+        It is the one, of those that were made of the same, with which it and the least are most; zeros
+        without any. The least has no answers, for they may be sent in part.
         """
-        most, added = 0, 0
+        most, added, since = 0, 0, 0
         for message, tokens, _ in self._counted(made_of):
+            text = message.content.encode("utf-8", "surrogatepass")
             if message.role != "user" and tokens > most + added:
-                most, added = tokens, 0
+                most, added, since = tokens, 0, 0
             elif message.role == "user" and most:
-                added += estimate([message.content.encode("utf-8", "surrogatepass")]).least
-        return most, added
+                added += estimate([text]).least
+            since += most_of([text], 0)
+        return most, added, since if most else 0
 
     def note_size(self, tokens: int, made_of: str) -> OreError | None:
         """Note how many tokens the last prompt had, where none had more; return what went wrong."""

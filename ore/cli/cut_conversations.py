@@ -35,8 +35,10 @@ def compare_counts(run: Run, response: Response) -> Compared:
     tokens = fit.get("prompt_tokens", 0)
     if run.conversation.session is None or not tokens or not _may_be_cut(run, response):
         return Compared()
-    most, added = _longest_prompt(run, response, _beside_conversation(response))
-    if tokens >= most + added:
+    most, added, at_most = _longest_prompt(run, response, _beside_conversation(response))
+    # Where even all of it fits, the model is made otherwise by now: it adds less itself.
+    fits = fit["status"] == "complete" and most + at_most < fit.get("window", 0)
+    if tokens >= most + added or fits:
         return Compared(most > 0)
     response.metadata["context"] = {**response.metadata["context"], "status": "truncated"}
     more = f", and what this one adds to it has {added} at least" if added else ""
@@ -88,20 +90,23 @@ def _tell_of_doubt(run: Run, response: Response) -> None:
         )
 
 
-def _longest_prompt(run: Run, response: Response, beside: Sequence[Message]) -> tuple[int, int]:
-    """Return the tokens of an earlier prompt that this one has all of, and how many it adds at least.
+def _longest_prompt(
+    run: Run, response: Response, beside: Sequence[Message]
+) -> tuple[int, int, int]:
+    """Return the tokens of an earlier prompt that this one has all of, and how many it adds: at least
+    and at most.
 
     It had the same ``beside`` the conversation, or nothing. Without a system prompt a skill may be
     read in the place of the model's own, so that a prompt with one has not all of one without.
     """
     longest = run.conversation.longest_prompt
-    most, added = longest(_made_of(run, response, beside))
+    most, added, at_most = longest(_made_of(run, response, beside))
     if beside and (run.asked.system_prompt or all(each.role != "system" for each in beside)):
-        alone, since = longest(_made_of(run, response, ()))
-        since += estimate(each.content.encode("utf-8", "surrogatepass") for each in beside).least
-        if alone and alone + since > most + added:
-            return alone, since
-    return most, added
+        alone, least, since = longest(_made_of(run, response, ()))
+        size = estimate(each.content.encode("utf-8", "surrogatepass") for each in beside)
+        if alone and alone + least + size.least > most + added:
+            return alone, least + size.least, since + size.most
+    return most, added, at_most
 
 
 def _beside_conversation(response: Response) -> Sequence[Message]:

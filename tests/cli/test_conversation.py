@@ -419,6 +419,15 @@ def test_a_prompt_that_was_taken_for_whole_is_compared_where_its_window_may_be_t
     assert result.json["metadata"]["context"]["status"] == ("complete", "truncated")[told]
 
 
+def test_a_model_that_is_made_anew_and_adds_less_itself_was_not_cut(ore):
+    """As with a shorter system prompt in its Modelfile: earlier prompt and new text fit its window."""
+    for tokens in (483, 336):
+        context = {"status": "complete", "window": 4096, "prompt_tokens": tokens}
+        result = ore("--session", "a", "Go on " * 300, "--json", metadata={"context": context})
+    assert "An earlier prompt, which this one goes on from" not in result.err
+    assert result.json["metadata"]["context"]["status"] == "complete"
+
+
 def test_how_long_a_prompt_was_may_be_impossible_to_note(home):
     file = home / ".ore/sessions/a.sizes"
     with FakeOllama(reply="Fine.") as server:
