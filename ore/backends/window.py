@@ -33,7 +33,7 @@ _ONE_TOKEN = (
     # A tag of HTML (Gemma), and a mark of a chat: ``<|im_end|>``, ``[INST]``.
     # No longer than such are: hexadecimal digits in the same signs are many.
     (
-        re.compile(rb"<(?:/?\d?[A-Za-z_]{1,24}\d{0,4}|\|\w{1,48}\|?|\xef\xbd\x9c[^<>\n]{1,40})>"),
+        re.compile(rb"<(?:/?\d?[A-Za-z_]{1,24}\d{0,5}|\|\w{1,48}\|?|\xef\xbd\x9c[^<>\n]{1,40})>"),
         b" a ",
     ),
     (re.compile(rb"\[/?[A-Z_]{1,24}]"), b" a "),

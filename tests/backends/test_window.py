@@ -178,8 +178,9 @@ def test_no_real_vocabulary_makes_fewer_tokens_than_the_least(kind):
     [
         ("<｜User｜>High?<｜Assistant｜>Low.<｜end▁of▁sentence｜>" * 9, 63),
         ("[INST]High?[/INST]Low.[TOOL_CALLS]" * 9, 63),
+        ("".join(f"<custom_token_{number}>" for number in range(10_004, 28_682, 200)), 94),
     ],
-    ids=["DeepSeek", "Mistral"],
+    ids=["DeepSeek", "Mistral", "Orpheus"],
 )
 def test_a_mark_of_a_chat_is_one_token_for_whose_it_is(text, tokens):
     assert estimate([text.encode()]).least <= tokens
