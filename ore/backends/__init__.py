@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ore.backends.turn_errors import NotPinnedError
 from ore.errors import BackendTimeoutError, CapabilityError, ModelNotFoundError, UsageError
+from ore.files.neutral import brief
 
 if TYPE_CHECKING:  # a list of models does without
     from ore.backends.reading import Reading
@@ -110,6 +111,11 @@ class Backend(ABC):
     def about_default(self, model_id: str) -> str | None:
         """Return the sentence that ``model_id`` answers, the default, where nobody expects it."""
         return None
+
+    def _not_preferred(self, model_id: str) -> str:
+        """Return the sentence that ``model_id`` was chosen because no preferred model is there."""
+        name = brief(" ".join(model_id.split()))
+        return f"No preferred model is there, so {name} answers: `model_id=` names another one."
 
     def no_default(self) -> str:
         """Return the sentence for when there is no default model: why, and what to do."""

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ore.backends import Backend, Model, Progress, local_models, weights
+from ore.backends import Backend, Model, Progress, is_preferred, local_models, weights
 from ore.backends.engine_package import check_installed, engine_version
 from ore.errors import CapabilityError, FileAccessError, ModelNotFoundError, OreError
 from ore.files.extras import NOT_INSTALLED, importing
@@ -64,6 +64,11 @@ class EmbeddedBackend(Backend):
     def default_model(self) -> str | None:
         """Return the model that was named, else the best that is there: see ``local_models``."""
         return self._model or local_models.default()
+
+    def about_default(self, model_id: str) -> str | None:
+        if self._model or is_preferred(model_id) or model_id in weights.PINNED:
+            return None
+        return self._not_preferred(model_id)
 
     def listed(
         self, *, whole: bool = False, progress: Progress | None = None

@@ -12,7 +12,7 @@ from ore.backends import Backend, Model, Progress, failures, is_preferred, ollam
 from ore.backends.address import Host, as_host
 from ore.backends.answer import Answer, OnThinking, encoded, hashes
 from ore.backends.fitted import check_context, context_of
-from ore.backends.http import Deadline, TooLarge, shorten
+from ore.backends.http import Deadline, TooLarge
 from ore.backends.logprobs import Logprobs
 from ore.backends.look_ups import KNOWN_SECONDS, beside_turn, time_for
 from ore.backends.model_options import check_ollama, checked_seconds, lets_go_at_once, natural
@@ -73,7 +73,7 @@ class OllamaBackend(Backend):
     def about_default(self, model_id: str) -> str | None:
         if self._model or is_preferred(model_id):
             return None
-        return f"No preferred model is there, so {shorten(model_id)} answers: `model_id=` names another one."
+        return self._not_preferred(model_id)
 
     def described(self, *, whole: bool = False) -> list[Model]:
         return self._client.described(self._seconds, whole)

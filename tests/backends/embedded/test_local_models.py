@@ -96,6 +96,25 @@ def test_the_best_of_a_shelf_answers_where_none_is_named(ollama, there, best):
     assert EmbeddedBackend("named").default_model() == "named"
 
 
+@pytest.mark.parametrize(
+    "there, told",
+    [
+        (
+            ("zoo", "alpha"),
+            "No preferred model is there, so alpha answers: `model_id=` names another one.",
+        ),
+        (("zoo", "llama3.2:1b"), None),
+        (("zoo", "smollm2:135m"), None),
+    ],
+)
+def test_where_no_preferred_model_is_on_a_shelf_it_is_said_which_answers(ollama, there, told):
+    for name in there:
+        put_model(ollama, name, TINY)
+    backend = EmbeddedBackend()
+    assert backend.about_default(str(backend.default_model())) == told
+    assert EmbeddedBackend("zoo").about_default("zoo") is None
+
+
 def test_what_can_t_be_run_is_never_the_usual_one_and_is_listed_with_the_reason(ollama):
     put_model(ollama, "llama3.2", TINY, adapter=b"GGUF")
     put_model(ollama, "mistral", b"#!/bin/sh")
