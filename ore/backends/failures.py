@@ -194,7 +194,10 @@ def unfinished_error(host: Host, *, is_begun: bool = True) -> IncompleteAnswerEr
         "request comes, so the answer was dropped: ask again, or ask fewer at once"
     )
     if not is_begun:
-        what = "before it had begun: check the address, or look at the server's log"
+        what = (
+            "before it had begun, as some do with a prompt that does not fit: shorten it, check the "
+            "address, or look at the server's log"
+        )
     through = "" if is_begun else answered_by_proxy(host)
     return IncompleteAnswerError(
         f"The server at {host} ended the answer {what}.{through}", host=host.url

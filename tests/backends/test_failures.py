@@ -102,8 +102,8 @@ AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
         (
             failures.unfinished_error(HOST, is_begun=False),
             IncompleteAnswerError,
-            f"The server at {AT} ended the answer before it had begun: check the address, or look at "
-            f"the server's log.",
+            f"The server at {AT} ended the answer before it had begun, as some do with a prompt that "
+            f"does not fit: shorten it, check the address, or look at the server's log.",
         ),
         (
             failures.too_large_error(HOST, "a line", 1 << 20),
