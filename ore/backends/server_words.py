@@ -32,6 +32,7 @@ NO_MODEL = _any_of(
     r"unsupported model \S+, please use",  # of gateways to Bedrock
     r"model identifier is invalid",
     r"no such model",
+    r"^model is required\b",  # Ollama's, of a name that it can't read, such as a path
     r"no router for requested",  # llama-swap's
     r"could not find (suitable inference|real modelID)",
     r"\u6a21\u578b\u4e0d\u5b58\u5728",  # Zhipu's: the model does not exist
@@ -48,6 +49,7 @@ CAN_NOT = _any_of(
     r"(?<!key is )not enabled for (this model|models/)",
     r"unknown variant .image_url",
     r"at most 0 image",
+    r"response_format'.{1,60}input should be",  # llama-cpp-python's, of a schema
     r"content' : value must be a string",
 )
 """Said of what a model, or its server, is not able to do."""

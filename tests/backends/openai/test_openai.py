@@ -364,6 +364,8 @@ SAID = [
     (400, "Unsupported model small, please use models API to get", "There is no model 'small'"),
     (404, "model not found", "There is no model 'small'"),
     (404, "no router for requested model", "There is no model 'small'"),
+    (400, "model is required", "There is no model 'small'"),
+    (400, "a vision model is required", "failed: a vision model is required"),
     (400, "could not find suitable inference handler for x", "There is no model 'small'"),
     (400, "could not find real modelID for x", "There is no model 'small'"),
     (410, "The model `small` was retired model_not_found", "There is no model 'small'"),
@@ -385,6 +387,11 @@ SAID = [
     (400, "'messages.0.content' : value must be a string", "can't do this ('messages.0"),
     (400, "image_url is only supported by certain models.", "can't do this (image_url is only"),
     (500, "this model is missing data required for image input", "can't do this (this model is"),
+    (
+        500,
+        "[{'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text'\"}]",
+        "can't do this ([{'loc'",
+    ),
     (400, "Vision add-on is not loaded, but images were provided", "can't do this (Vision add-on"),
 ]
 
