@@ -22,6 +22,7 @@ _ACL_HEAD, _ACL_USER, _ACL_OWN_GROUP, _ACL_GROUP, _ACL_WRITE = 4, 2, 4, 8, 2
 """Of Linux's ``posix_acl_xattr.h``: bytes of its version, a named user, the file's group, a named
 group, and writing."""
 _MOST_DIGITS = 10  # of a user's number
+_MOST_LINKS = 40  # as Linux follows
 
 
 def distrust(status: os.stat_result, path: Path | str) -> str:
@@ -48,18 +49,23 @@ def distrust(status: os.stat_result, path: Path | str) -> str:
 
 
 def distrust_path(path: Path | str) -> str:
-    """Return what ``distrust`` says of ``path``, or of the link there; nothing if it is not there.
+    """Return what ``distrust`` says of ``path``, or of a link that leads to it; nothing if it is not there.
 
     Raises:
         OSError: The system does not tell.
     """
-    try:
-        link = os.lstat(path)
-        if stat.S_ISLNK(link.st_mode) and link.st_uid not in _owners():
-            return distrust(link, path)
+    way = str(Path(path))
+    with suppress(FileNotFoundError):
+        for _ in range(_MOST_LINKS):
+            link = os.lstat(way)
+            if not stat.S_ISLNK(link.st_mode):
+                break
+            if link.st_uid not in _owners():
+                return distrust(link, way)
+            way = os.path.join(os.path.dirname(way), os.readlink(way))
+    with suppress(FileNotFoundError):
         return distrust(os.stat(path), path)
-    except FileNotFoundError:
-        return ""
+    return ""
 
 
 def home_folder(name: str) -> Path:

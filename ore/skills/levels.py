@@ -18,7 +18,7 @@ from ore.errors import (
 from ore.files import decode_text, read_confined, reason
 from ore.files.home import ore_home
 from ore.files.neutral import brief, one_line
-from ore.files.trust import distrust
+from ore.files.trust import distrust, distrust_path
 from ore.types import SkillMetadata
 
 Report = Callable[[str], None]
@@ -138,8 +138,12 @@ def _judge(folder: Path | str) -> Callable[[os.stat_result, str], str] | None:
     """Return what judges files of the user's own skills; another folder was chosen by whoever names it."""
     with suppress(HomeError):
         if Path(folder).parent == ore_home() / "skills":
-            return distrust
+            return _distrust
     return None
+
+
+def _distrust(status: os.stat_result, path: str) -> str:
+    return distrust(status, path) or distrust_path(path)  # the skill's folder may be a link
 
 
 def _required(folder: Path | str, fields: dict[Any, Any], field: str) -> str:

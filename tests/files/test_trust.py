@@ -14,6 +14,7 @@ from ore.__main__ import _distrust
 from ore.errors import HomeError
 from ore.files import read_confined
 from ore.files.trust import distrust, distrust_path, home_folder, kept_mode
+from ore.skills import build_skill_registry
 from tests.support.fake_ollama import FakeOllama
 from tests.support.process import environment, run
 from tests.support.skill_files import write_skill
@@ -198,9 +199,27 @@ def test_a_link_of_another_user_s_is_as_bad_as_a_file_of_theirs(tmp_path):
         pytest.skip("only root can give a link away")
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "file")
-    assert distrust_path(tmp_path / "link") == ""
+    (tmp_path / "own").symlink_to("link")
+    assert distrust_path(tmp_path / "link") == distrust_path(tmp_path / "own") == ""
     os.chown(tmp_path / "link", OTHER, -1, follow_symlinks=False)
-    assert distrust_path(tmp_path / "link").startswith("it belongs to another user; ")
+    for name in ("link", "own", "own/"):
+        says = distrust_path(f"{tmp_path}/{name}")
+        assert says == f"it belongs to another user; run chown -h 0 {tmp_path / 'link'}"
+
+
+def test_what_links_say_that_lead_to_no_path_is_not_taken_for_one(tmp_path):
+    """As a folder that is open and was removed has it: ``/proc/self/fd/9`` reads ``/x (deleted)``."""
+    (tmp_path / "folder").mkdir(mode=0o777)
+    (tmp_path / "folder").chmod(0o777)
+    descriptor = os.open(tmp_path / "folder", os.O_RDONLY)
+    try:
+        (tmp_path / "folder").rmdir()
+        path = f"/proc/self/fd/{descriptor}"
+        if not os.path.exists(path):
+            pytest.skip("there is no /proc")
+        assert distrust_path(path).startswith("others can write to it; ")
+    finally:
+        os.close(descriptor)
 
 
 @pytest.mark.parametrize("program, file, says", [(0o644, 0o646, "others"), (0o646, 0o646, "")])
@@ -318,3 +337,16 @@ def test_a_folder_of_home_names_itself_where_it_is_not_trusted(home):
     with pytest.raises(HomeError, match=r"^Nothing in .*/\.ore/models is used: others can write"):
         home_folder("models")
     assert home_folder("skills") == home / ".ore/skills"
+
+
+def test_a_skill_that_another_user_s_link_leads_to_is_not_loaded(full_home):
+    if ME != 0:
+        pytest.skip("only root can give a link away")
+    skills, said = full_home / "skills", []
+    (full_home / "apart").mkdir(mode=0o755)
+    (skills / "pdf").rename(full_home / "apart/pdf")
+    (skills / "pdf").symlink_to(full_home / "apart/pdf")
+    assert [*build_skill_registry(report=said.append)] == ["pdf"] and not said
+    os.chown(skills / "pdf", OTHER, -1, follow_symlinks=False)
+    assert not [*build_skill_registry(report=said.append)]
+    assert f"run chown -h 0 {skills / 'pdf'}" in said[0]
