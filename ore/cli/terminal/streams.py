@@ -184,7 +184,7 @@ class Streams:
             text = self._dimmed(text)
         if self.stderr_has_colour and label:
             label = paint_label(label)
-        self._put_apart(label + text + end)
+        self._put_apart(label + text + end, is_answer=False)
 
     def _wrapped(self, text: str, label: str) -> str:
         before = label or " "  # the first line is ORE's own
@@ -196,17 +196,17 @@ class Streams:
         room = self._columns(self.stderr) - 1
         return cut_to(text, room) if room > 0 else text
 
-    def _apart(self, write: Callable[[], None]) -> None:
+    def _apart(self, write: Callable[[], None], is_answer: bool = True) -> None:
         """Write where the waiting indicator is not."""
         self._is_writing = True
         if self._waiting is not None:
-            self._waiting.output(write)
+            self._waiting.output(write, is_answer)
         else:
             write()
         self._is_writing = False
 
-    def _put_apart(self, text: str) -> None:
-        self._apart(lambda: self._put(text))
+    def _put_apart(self, text: str, is_answer: bool = True) -> None:
+        self._apart(lambda: self._put(text), is_answer)
 
     def _put(self, text: str) -> None:
         if self.stderr is None:

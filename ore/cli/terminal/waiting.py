@@ -37,11 +37,11 @@ class Waiting:
         self._is_drawn = False
         threading.Thread(target=self._count, name="waiting", daemon=True).start()
 
-    def output(self, write: Callable[[], None]) -> None:
-        """Take the line away and write; nothing is drawn in between."""
+    def output(self, write: Callable[[], None], is_answer: bool = True) -> None:
+        """Take the line away and write a part of the answer, or something else; nothing is drawn in between."""
         with self._lock:
             self._clear()
-            self._is_answering = True
+            self._is_answering = self._is_answering or is_answer
             write()
             self._last_output = time.monotonic()
 

@@ -57,6 +57,17 @@ def test_a_stall_in_mid_answer_is_shown_and_taken_away():
         assert err.getvalue().endswith("\x1b[K")
 
 
+def test_a_notice_before_an_answer_is_no_output_of_the_model():
+    err = Terminal()
+    target = console(err)
+    with counting(target, lambda: "answering"):
+        target.notice("It may go round in circles.")
+        until(lambda: "answering · 0 s" in err.getvalue())
+        target.notice("And on.")
+        until(lambda: "answering · 0 s" in err.getvalue().partition("And on.")[2])
+    assert "no output" not in err.getvalue()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("is_thought", [False, True])
 @pytest.mark.parametrize(
