@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from ore.artifact.signers import Signers
 from ore.artifact.verify import totals
+from ore.cli.advice import said
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
 from ore.cli.terminal.ended import counted
@@ -12,7 +15,7 @@ from ore.files.cells import csv_line
 from ore.files.neutral import one_line
 from ore.files.owned import check_owned, write_owned
 from ore.report.as_table import COLUMNS, csv_lines
-from ore.report.collecting import collect
+from ore.report.collecting import Collected, collect
 from ore.report.page import BEGIN, page_of, require_jinja
 
 _WHAT = "The report"
@@ -36,6 +39,7 @@ def report(options: Options, console: Console, *_: object) -> None:
     with counted(console, "read") as told:
         signers = None if options.allowed_signers is None else Signers(options.allowed_signers)
         collected = collect(options.report, console.stdin, told, signers)
+    _leave_logins_out(collected)
     text = "\n".join(csv_lines(collected)) + "\n" if options.csv else page_of(collected)
     if options.out is None:
         console.document(text)
@@ -48,3 +52,12 @@ def report(options: Options, console: Console, *_: object) -> None:
     kind = "a table" if options.csv else "a page for a browser"
     where = "" if options.out is None else f" {one_line(options.out)} is {kind}."
     console.notice(f"{totals([run.state for run in collected.runs])}.{where}")
+
+
+def _leave_logins_out(collected: Collected) -> None:
+    """Leave user names and passwords out of addresses that were named and are no files."""
+    hidden = {each: said(each) for each in collected.named if not os.path.lexists(each)}
+    collected.named = [hidden.get(each, each) for each in collected.named]
+    for run in collected.runs:
+        if run.path in hidden:
+            run.path, run.why = hidden[run.path], said(run.why)

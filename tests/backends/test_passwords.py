@@ -33,6 +33,7 @@ from ore.errors import BackendError, OreError, UsageError
 from ore.tools.named_files import read_files
 from ore.types import Message
 from tests.backends.ollama.test_ollama_questions import http, one_answer
+from tests.support import reported
 from tests.support.fake_openai import FakeOpenAI, data, refusal
 from tests.support.harness import run_ore
 from tests.support.process import run
@@ -460,6 +461,18 @@ def test_an_address_in_the_place_of_another_value_is_shown_without_its_password(
     result = run_ore(*(each.format(address) for each in arguments))
     assert result.code != 0 and SECRET not in result.out + result.err
     assert any(shown in result.out + result.err for shown in ("…@box", r"\u2026@box"))
+
+
+@pytest.mark.parametrize("flags", [[], ["--csv"]])
+def test_a_report_shows_an_address_among_its_paths_without_its_password(flags, home, tmp_path):
+    pytest.importorskip("jinja2", reason="jinja2 is not installed (requirements-report.txt)")
+    paths = [
+        str(reported.write(tmp_path / "runs", reported.run(1))),
+        "http://me:hunter2@box/x.json",
+    ]
+    result = run_ore("--report", *paths, *flags)
+    assert result.code == 0 and SECRET not in result.out + result.err
+    assert "http://…@box/x.json" in result.out
 
 
 @pytest.mark.parametrize(
