@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from ore.cli.advice import said
@@ -27,7 +28,7 @@ from ore.errors import (
     UsageError,
     is_shortage,
 )
-from ore.files.signals import being_raised
+from ore.files.signals import being_raised, comes_again
 
 if TYPE_CHECKING:  # --version and --help do without
     from ore.backends import Backend
@@ -217,8 +218,10 @@ def _signals_raise() -> Iterator[None]:
     """
     heard = dict.fromkeys(_RAISED, -math.inf)
 
-    def hear(number: int, _: object) -> None:
+    def hear(number: int, frame: FrameType | None) -> None:
         first = being_raised()
+        if comes_again(number, frame):
+            return
         now = time.monotonic()
         end = max(heard[signal.SIGTERM], heard[signal.SIGHUP])
         is_late = number == signal.SIGINT and now - end < _ENDING_SECONDS

@@ -8,11 +8,18 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from time import monotonic
+from time import monotonic, sleep
+from types import FrameType
 
 # Those that end a program, and those that a program has a handler of its own for.
 _ITS_OWN = (signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2)
 _DEFERRED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, *_ITS_OWN)
+_CALLBACKS = {
+    ("<frozen importlib._bootstrap>", "cb"),  # of each package that is loaded
+    ("weakref.py", "remove"),
+    ("_weakrefset.py", "_remove"),
+}
+_MOMENT = 0.001
 
 
 @contextmanager
@@ -50,6 +57,29 @@ def deferred_signals(
             take_back(undo)
         finally:
             _deliver(arrived)
+
+
+def comes_again(number: int, frame: FrameType | None) -> bool:
+    """Have a signal come again in a moment where Python would drop what its handler raises; say whether so.
+
+    It drops whatever a weak reference's callback raises. Those of Python's own are over at once.
+
+    Args:
+        number: The signal.
+        frame: What it interrupts, as a handler is told.
+    """
+    code = None if frame is None else frame.f_code
+    if code is None or (os.path.basename(code.co_filename), code.co_name) not in _CALLBACKS:
+        return False
+
+    def send() -> None:
+        sleep(_MOMENT)
+        os.kill(os.getpid(), number)
+
+    with suppress(RuntimeError):  # the system has no thread left
+        threading.Thread(target=send, daemon=True).start()
+        return True
+    return False
 
 
 def _is_alone() -> bool:

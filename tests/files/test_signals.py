@@ -11,11 +11,14 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
-from ore.files.signals import deferred_signals
+from ore.cli import _signals_raise
+from ore.errors import Terminated
+from ore.files.signals import comes_again, deferred_signals
 from tests.support.faults import in_child
 from tests.support.process import PATIENCE
 
@@ -90,6 +93,25 @@ def test_an_interrupt_is_raised_after_the_block():
             done.append("block")
     assert done == ["block"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(
+    "file, name", [("<frozen importlib._bootstrap>", "cb"), (weakref.__file__, "remove")]
+)
+def test_a_signal_in_a_callback_that_drops_errors_of_its_handler_is_raised_behind_it(file, name):
+    of_python = {"signal": signal}
+    exec(compile(f"def {name}(_): signal.raise_signal(signal.SIGTERM)", file, "exec"), of_python)
+    held = {1}
+    with pytest.raises(Terminated), _signals_raise():
+        watched = weakref.ref(held, of_python[name])
+        del held
+        assert watched() is None
+        time.sleep(5.0)
+
+
+def test_a_signal_elsewhere_is_not_sent_again():
+    assert not comes_again(signal.SIGTERM, sys._getframe())
+    assert not comes_again(signal.SIGTERM, None)
 
 
 def test_a_terminated_process_ends_by_the_signal_after_the_block(tmp_path):
