@@ -25,6 +25,7 @@ START_SECONDS = 60.0
 """How long the process may take to be there; it runs nothing but Python and ORE until then."""
 MOST_MEMORY = 2 << 30
 """Bytes: the most memory of the process."""
+_NO_PROCESS = "the system gives no more processes: raise the limit (ulimit -u; in a container, its limit of them)"
 _BLOCK = 1 << 16
 _CODE = (
     "import sys; sys.path[:] = sys.argv[3:]; from ore.files.bounded import serve; "
@@ -61,7 +62,10 @@ class Bounded:
         command = [sys.executable, "-I", "-c", _CODE, self._target, str(self.seconds), *path]
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
         with deferred_signals():  # else there might be a process that nobody knows of
-            self._child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null)
+            try:
+                self._child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null)
+            except BlockingIOError as exc:
+                raise OSError(_NO_PROCESS) from exc
         assert self._child.stdin is not None
         os.set_blocking(self._child.stdin.fileno(), False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -68,6 +69,15 @@ def test_what_never_ends_is_ended_and_the_next_call_has_a_new_process(bounded):
 def test_a_process_that_ends_by_itself_is_an_error(bounded, name):
     with pytest.raises(OSError):
         bounded(name)()
+
+
+def test_a_system_that_gives_no_more_processes_is_said_in_words(bounded, monkeypatch):
+    def none(*_, **more):
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("ore.files.bounded.subprocess.Popen", none)
+    with pytest.raises(OSError, match=r"^the system gives no more processes: raise .*ulimit -u"):
+        bounded("doubled")(1)
 
 
 def test_nothing_is_left_where_it_was_not_closed():
