@@ -5,6 +5,7 @@ Native code reads the file there. Whatever it does (crash, loop, take memory), O
 
 from __future__ import annotations
 
+import atexit
 import errno
 import json
 import os
@@ -152,6 +153,7 @@ class EngineProcess:
         """End the process and remove its folder; may be called twice, and from any thread."""
         if os.getpid() != self._owner:  # a forked child has the object; the process is its parent's
             return
+        atexit.unregister(self.end)
         child, self._is_ended = self._child, True
         if child is not None:
             self._kill()
@@ -176,9 +178,10 @@ class EngineProcess:
             raise BackendError(
                 f"The engine can't open a file named {os.fsencode(self._path)!r}: rename the file."
             ) from exc
+        atexit.register(self.end)  # a thread that waits for it does not outlive the main one
         try:
-            # With an interrupt in the middle there would be a process that nobody knows of.
-            with deferred_signals(), open_log(self._folder) as log:
+            # With an interrupt in the middle there would be a process that nobody knows of; it gets none.
+            with deferred_signals(starts_threads=True), open_log(self._folder) as log:
                 self._child = subprocess.Popen(
                     [sys.executable, "-I", "-S", str(_CHILD)],
                     cwd=self._folder,
@@ -247,6 +250,9 @@ class EngineProcess:
         return self._load_error((self._whole_log() or said) + short, "")
 
     def _load_error(self, log: str, ended: str) -> BackendError:
+        if not os.path.isdir(self._folder):
+            said = "the engine's temporary folder was removed meanwhile. Try again"
+            return NothingAnswersError(f"{self._path} can't be loaded: {said}.")
         given = self._has_given_template
         return load_error(self._path, log, ended, self.memory, has_given_template=given)
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from contextlib import closing, suppress
@@ -29,7 +30,7 @@ from ore.errors import (
 from ore.types import Message
 from tests.support.engine import needs_engine
 from tests.support.gguf import CHATML, Signed, tiny_model, write_model, write_split_model
-from tests.support.process import run, start, until
+from tests.support.process import ROOT, environment, run, start, until
 
 pytestmark = needs_engine
 FEW = {"num_predict": 4}
@@ -632,3 +633,56 @@ def ticks(pid: str) -> int:
     """How long a process has computed, in hundredths of a second."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
+
+
+@pytest.mark.slow
+def test_a_thread_that_loads_leaves_nothing_where_the_program_ends(tmp_path):
+    path = write_model(tmp_path / "m.gguf", tokenizer__chat_template=LOOP)
+    program = f"""
+import os, sys, threading, time
+import ore
+asked = ore.ORE(ore.reasoner("embedded:{path}"))
+threading.Thread(target=asked.execute, args=("Hi.",), daemon=True).start()
+while not os.listdir(os.environ["TMPDIR"]):
+    time.sleep(0.01)
+time.sleep(0.3)
+"""
+    subprocess.run(
+        [sys.executable, "-c", program], env=environment(PYTHONPATH=str(ROOT)), check=True
+    )
+    assert os.listdir(os.environ["TMPDIR"]) == []
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_removed_while_a_model_loads_is_not_the_model_s_fault(
+    tmp_path, monkeypatch
+):
+    def start(self, asked):
+        begin(self, asked)
+        shutil.rmtree(self._folder)
+
+    begin = engine_load.EngineProcess._start
+    monkeypatch.setattr(engine_load.EngineProcess, "_start", start)
+    monkeypatch.setattr(engine_load, "_LOG_SECONDS", 0.0)
+    path = write_model(tmp_path / "m.gguf")
+    with pytest.raises(BackendError, match=r"temporary folder was removed meanwhile. Try again\.$"):
+        engine.Engine(path, window=512)
+
+
+def test_a_signal_for_a_program_with_threads_does_not_end_an_engine_that_starts(
+    tmp_path, monkeypatch
+):
+    def held(*_, **more):
+        masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        raise OSError("seen")
+
+    masks: list[set[int]] = []
+    monkeypatch.setattr(engine_load.subprocess, "Popen", held)
+    ended = threading.Event()
+    threading.Thread(target=ended.wait).start()
+    try:
+        with pytest.raises(BackendError, match="seen"):
+            engine.Engine(write_model(tmp_path / "m.gguf"), window=512)
+    finally:
+        ended.set()
+    assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= masks[0]
