@@ -31,7 +31,7 @@ OURS = re.compile(
 
 def document_of(text, width):
     """A document as a terminal of that width shows it."""
-    return "".join(document_parts(text, width, LABELS))
+    return "".join(document_parts(text, lambda: width, LABELS))
 
 
 class OnTerminal:

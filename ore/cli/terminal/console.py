@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from ore.cli.terminal.apart import given_back
 from ore.cli.terminal.asking import Asking
-from ore.cli.terminal.documents import json_encoder
+from ore.cli.terminal.documents import in_parts, json_encoder, laying_out
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.measured import pairs, summary
 from ore.cli.terminal.pace import Pace, amount
 from ore.cli.terminal.streams import PatientInput, TextInput, redirect_to_null
-from ore.cli.terminal.text import AnswerText, laying_out, list_lines, most_columns
+from ore.cli.terminal.text import AnswerText, list_lines, most_columns
 from ore.errors import OreError, ReasonerContractError
 from ore.files.signals import hear_no_more, on_continue
 from ore.files.whole import flush_whole, is_stalled, make_blocking
@@ -104,15 +104,15 @@ class Console(Asking):
 
     def chunk(self, text: str) -> None:
         """Write a part of the answer at once; on a terminal, as far as its words are complete."""
-        if not text:
-            return
-        self._line_is_open = True
-        if self._shown is not None:
-            self._shown.width = self._columns(self.stdout) or self._shown.width
-            text = self._label() + self._shown.feed(text)
-        if text:
-            self._write(text, flush=True)
-            self._may_fill_line = isinstance(self._shown, AnswerText) and self._shown.may_fill_line
+        for part in filter(None, (text,)) if self._shown is None else in_parts(text):
+            self._line_is_open, shown = True, part
+            if self._shown is not None:
+                self._shown.width = self._columns(self.stdout) or self._shown.width
+                shown = self._label() + self._shown.feed(part)
+            if shown:
+                self._write(shown, flush=True)
+                plain = self._shown if isinstance(self._shown, AnswerText) else None
+                self._may_fill_line = plain is not None and plain.may_fill_line
 
     def thinking(self, text: str) -> None:
         """Write a part of the model's thinking; in mid-answer both go on in lines of their own."""
@@ -190,10 +190,9 @@ class Console(Asking):
             paragraphs = [head, *(label + text for label, text in parts)]
             self._write("\n\n".join(paragraphs) + "\n", flush=True)
             return
-        width = self._columns(self.stdout)
         for label, text in (("", head), *parts):
             self._write(f"\n{self._painted(label)}" if label else "")
-            for shown in laying_out(text, width, label, self.labels):
+            for shown in laying_out(text, self._width, label, self.labels):
                 self._write(shown, flush=True)
             self._write("\n", flush=True)
 

@@ -8,13 +8,33 @@ from ore.cli.terminal.labels import ascii_of, has_label, turned
 from ore.cli.terminal.text import AnswerText
 from ore.files.neutral import neutralise
 
-_PART = 1 << 16  # characters that are laid out before they are written
+_PART = 1 << 13  # characters that are laid out before they are written
 
 
-def document_parts(text: str, width: int, labels: Sequence[str]) -> Iterator[str]:
+def laying_out(
+    text: str, width: Callable[[], int], before: str, labels: Sequence[str]
+) -> Iterator[str]:
+    """Yield a text as the lines of an ``AnswerText``, in parts: 8 MB take half a minute.
+
+    The terminal's ``width`` is asked for before each part: it may change meanwhile.
+    """
+    lines = AnswerText(width(), before, labels)
+    for part in in_parts(text):
+        lines.width = width()
+        yield lines.feed(part)
+    yield lines.end()
+
+
+def in_parts(text: str) -> Iterator[str]:
+    """Yield a text in parts of what is laid out, and written, at once."""
+    return (text[at : at + _PART] for at in range(0, len(text), _PART))
+
+
+def document_parts(text: str, width: Callable[[], int], labels: Sequence[str]) -> Iterator[str]:
     """Yield a text in parts, for 16 MiB of labels take half a minute.
 
-    Its lines are as they are, neutral, and no label is at the terminal's left edge.
+    Its lines are as they are, neutral, and no label is at the terminal's left edge, whose ``width`` is
+    asked for as the lines are laid out: it may change meanwhile.
     """
     known = [ascii_of(label) for label in labels]
     known += turned(known)
@@ -30,10 +50,11 @@ def document_parts(text: str, width: int, labels: Sequence[str]) -> Iterator[str
     yield "".join(held)
 
 
-def _kept(line: str, width: int, labels: Sequence[str]) -> Iterator[str]:
-    kept = AnswerText(width, "", labels, wraps=False)
-    for at in range(0, len(line), _PART):
-        yield kept.feed(line[at : at + _PART])
+def _kept(line: str, width: Callable[[], int], labels: Sequence[str]) -> Iterator[str]:
+    kept = AnswerText(width(), "", labels, wraps=False)
+    for part in in_parts(line):
+        kept.width = width()
+        yield kept.feed(part)
     yield kept.end()
 
 

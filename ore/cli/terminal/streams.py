@@ -142,8 +142,11 @@ class Streams:
 
     def _as_shown(self, text: str) -> Iterable[str]:
         """Return lines for stdout: on a terminal in parts, as they are laid out."""
-        width = self._columns(self.stdout)
-        return document_parts(text, width, self.labels) if self.stdout_is_terminal else (text,)
+        is_terminal = self.stdout_is_terminal
+        return document_parts(text, self._width, self.labels) if is_terminal else (text,)
+
+    def _width(self) -> int:
+        return self._columns(self.stdout)
 
     def flush(self) -> None:
         """Write out everything that is still buffered for stdout."""

@@ -31,7 +31,7 @@ PREVIEW = 60
 WIDEST_COLUMN, LONGEST_CELL = 60, 500
 """How wide a list's columns are made, and how many characters of one of their cells are shown."""
 
-_TAB, _INDENT, _LAID_OUT_AT_ONCE = 8, " ", 1 << 16
+_TAB, _INDENT = 8, " "
 _WIDEST = 2
 """Columns that a terminal gives to one character at most; ASCII ones have exactly one."""
 _FILLERS = "\u115f\u3164\u302e\u302f"
@@ -248,15 +248,8 @@ class AnswerText:
 
 def laid_out(text: str, width: int = 0, before: str = "", labels: Sequence[str] = LABELS) -> str:
     """Return a whole text as the lines of an ``AnswerText``."""
-    return "".join(laying_out(text, width, before, labels))
-
-
-def laying_out(text: str, width: int, before: str, labels: Sequence[str]) -> Iterator[str]:
-    """Yield a text as the lines of an ``AnswerText``, in parts: 8 MB take half a minute."""
     lines = AnswerText(width, before, labels)
-    for at in range(0, len(text), _LAID_OUT_AT_ONCE):
-        yield lines.feed(text[at : at + _LAID_OUT_AT_ONCE])
-    yield lines.end()
+    return lines.feed(text) + lines.end()
 
 
 def _range_of(text: str) -> tuple[int, int]:

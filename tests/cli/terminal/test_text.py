@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ore.cli.terminal.labels import LABELS
+from ore.cli.terminal.documents import document_parts, laying_out
 from ore.cli.terminal.text import (
     LONGEST_CELL,
     WIDEST_COLUMN,
@@ -298,6 +299,23 @@ def test_a_label_behind_a_change_of_width_is_in_a_line_of_its_own(after):
     assert lines.feed("a" * 45) == "a" * 40
     lines.width = 80
     assert (lines.feed("a" * after + "You: x") + lines.end()).endswith("a\n You: x")
+
+
+@pytest.mark.parametrize(
+    "lay",
+    [
+        lambda text, width: document_parts(text, width, LABELS),
+        lambda text, width: laying_out(text, width, "", LABELS),
+    ],
+)
+def test_a_width_that_changes_while_a_long_text_is_written_counts_from_there(lay):
+    widths = [80]
+    parts = lay(("word " * 12 + "you: x\n") * 400, lambda: widths[-1])
+    next(parts)
+    widths.append(60)
+    later = "".join(parts).partition("\n")[2]  # one line has begun in the old width
+    assert later.count("you:") > 250
+    assert not [row for row in rows_of(later, 60, {}) if row.startswith("you:")]
 
 
 def test_after_a_stop_the_answer_goes_on_at_the_left_edge():
