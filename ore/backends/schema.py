@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +99,9 @@ def as_document(text: str) -> str:
     return json.dumps(json.loads(text.removeprefix("\ufeff")), indent=indent, ensure_ascii=True)
 
 
+Read = Callable[[Generator[str, None, Response]], Response]
+
+
 class SchemaReasoner(Reasoner):
     """Asks another reasoner, and lets only an answer through that fits a schema.
 
@@ -107,10 +110,14 @@ class SchemaReasoner(Reasoner):
     Args:
         inner: The reasoner that answers; it is closed with this one.
         schema: A schema that ``read_schema`` has returned.
+        read: Reads the inner reasoner's stream and returns its response; None asks for that at once.
     """
 
-    def __init__(self, inner: Reasoner, schema: Mapping[str, Any]) -> None:
+    def __init__(
+        self, inner: Reasoner, schema: Mapping[str, Any], read: Read | None = None
+    ) -> None:
         self.inner = inner
+        self._read = read
         self.schema = _checked(schema)
         self._judges: list[Judge] = []  # those that no thread judges with
 
@@ -121,7 +128,10 @@ class SchemaReasoner(Reasoner):
         except IndexError:
             judge = judge_of(self.schema)
         try:
-            response = self.inner.reason(messages)
+            if self._read is None:
+                response = self.inner.reason(messages)
+            else:
+                response = self._read(self.inner.stream_reason(messages))
             if isinstance(response, Response):
                 parse_answer(response, judge)
         finally:

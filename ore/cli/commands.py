@@ -137,7 +137,7 @@ def _model(talk: Talk, name: str) -> None:
         )
     if pin is not None:
         run.backend.check_digest(name, pin)
-    reasoner = reasoner_for(run.backend, name, run.asked, run.options)
+    reasoner = reasoner_for(run.backend, name, run.asked, run.options, run.console)
     run.engine.reasoner.close()
     engine = ORE(reasoner, run.engine.system_prompt)
     talk.run = run._replace(engine=engine, model_id=name, pin=pin)

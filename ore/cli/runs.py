@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ore.artifact import check_output
@@ -25,6 +26,7 @@ from ore.core import ORE
 from ore.errors import OutputError, UsageError
 from ore.files.neutral import brief
 from ore.glass.choosing import reasoner_of
+from ore.glass.limits import read_whole
 from ore.reasoner import Reasoner
 from ore.types import Session
 
@@ -105,7 +107,7 @@ def open_run(
                 options, asked, backend, model_id, conversation.session, pin
             )
         _tell(options, console, asked, backend, model_id)
-        with closing(reasoner_for(backend, model_id, asked, options)) as reasoner:
+        with closing(reasoner_for(backend, model_id, asked, options, console)) as reasoner:
             yield Run(
                 options=options,
                 console=console,
@@ -244,11 +246,14 @@ def _checked_output(options: Options, console: Console, log: RunLog | None) -> S
     return signer
 
 
-def reasoner_for(backend: Backend, model_id: str, asked: Asked, options: Options) -> Reasoner:
+def reasoner_for(
+    backend: Backend, model_id: str, asked: Asked, options: Options, console: Console
+) -> Reasoner:
     """Return the backend's reasoner; with a schema, one that lets only fitting answers through."""
     reasoner = reasoner_of(backend, model_id, asked.settings)
     if options.join_messages == "always":
         reasoner = JoiningReasoner(reasoner)
     if asked.settings.format is not None:
-        reasoner = SchemaReasoner(reasoner, asked.settings.format)
+        read = partial(read_whole, notice=console.notice)
+        reasoner = SchemaReasoner(reasoner, asked.settings.format, read)
     return reasoner if asked.given is None else asked.given.around(reasoner)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from functools import cache, lru_cache
@@ -20,7 +20,6 @@ from ore.cli.numbers import show_choice, tell_numbers
 from ore.cli.record import Told, in_force
 from ore.cli.runs import Run
 from ore.cli.stopping import is_unsaved, outcome_of_record, outcome_of_stop
-from ore.cli.terminal.console import Console
 from ore.errors import (
     CheckFailedError,
     ContextTruncatedError,
@@ -32,7 +31,7 @@ from ore.errors import (
 from ore.files.afterwards import add_later
 from ore.files.whole import is_stalled
 from ore.glass.choosing import check
-from ore.glass.limits import IN_CIRCLES, RepeatedLines, notices_of, warnings_of
+from ore.glass.limits import IN_CIRCLES, RepeatedLines, notices_of, read_whole, warnings_of
 from ore.types import Response
 
 Taken = TypeVar("Taken")
@@ -151,9 +150,11 @@ def _ask(run: Run, context: Context) -> Response:
     given = (context.prompt, run.conversation.session, context.tool_results, context.skill_context)
     images, after = run.asked.images, run.asked.after
     console, circles = run.console, RepeatedLines()
+    if run.asked.settings.format is not None:  # what judges the answer has it read, too
+        return run.engine.execute(*given, images=images, after=after)
     stream = run.engine.execute_stream(*given, images=images, after=after)
     if not run.streams:
-        return _read(stream, console)
+        return read_whole(stream, console.notice)
     with console.following_stops(), closing(stream) as chunks, _ending_line(run):
         console.begin_answer()
         try:
@@ -166,19 +167,6 @@ def _ask(run: Run, context: Context) -> Response:
                 console.chunk(lines + end)
                 console.notice_in_answer(IN_CIRCLES)
                 console.chunk(begun)
-        except StopIteration as end:
-            response: Response = end.value
-            return response
-
-
-def _read(stream: Generator[str, None, Response], console: Console) -> Response:
-    """Return the answer of a ``stream`` that is shown whole; what never ends is told as it comes, too."""
-    circles = RepeatedLines()
-    with closing(stream) as chunks:
-        try:
-            while True:
-                if circles.closed_by(next(chunks)):
-                    console.notice(IN_CIRCLES)
         except StopIteration as end:
             response: Response = end.value
             return response

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 from ore.backends.joining import fewer_read, not_read
@@ -205,3 +206,16 @@ def _limit_of(asked: object, fit: Mapping[str, Any], written: int) -> str:
     if not window:
         return f"{own} (`options['num_predict']` sets another), or the context window"
     return f"{own}; `options['num_predict']` sets another"
+
+
+def read_whole(stream: Generator[str, None, Response], notice: Callable[[str], object]) -> Response:
+    """Return the answer of a ``stream`` that is shown whole; as it goes round in circles, tell ``notice``."""
+    circles = RepeatedLines()
+    with closing(stream) as pieces:
+        try:
+            while True:
+                if circles.closed_by(next(pieces)):
+                    notice(IN_CIRCLES)
+        except StopIteration as end:
+            response: Response = end.value
+            return response

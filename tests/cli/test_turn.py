@@ -439,17 +439,26 @@ def test_circles_are_told_between_two_lines_while_the_answer_streams(ore):
     assert shown.endswith("limits an answer.\nRound.\n")
 
 
-def test_circles_of_an_answer_that_is_shown_whole_are_told_while_it_comes():
+@pytest.mark.parametrize(
+    "flags, begun, end",
+    [
+        ([], ROUND * 10, "And on."),
+        (["--schema", '{"required": ["a"]}'], '{"a": [' + "1,\n" * 11, "1]}"),
+    ],
+    ids=["plain", "schema"],
+)
+def test_circles_of_an_answer_that_is_shown_whole_are_told_while_it_comes(flags, begun, end):
     both, backend = io.StringIO(), ScriptedBackend()
 
     def stream_reason(messages):
-        yield ROUND * 10
+        yield begun
         assert "came for the tenth time" in both.getvalue()
-        return Response(ROUND * 10 + "And on.", "scripted")
+        return Response(begun + end, "scripted")
 
     backend.engine.stream_reason = stream_reason
-    assert main(["hi", "--no-stream"], Console(None, both, both), lambda *_: backend) == 0
-    assert both.getvalue().endswith("And on.\n") and both.getvalue().count("tenth time") == 1
+    flags = ["hi", "--no-stream", *flags]
+    assert main(flags, Console(None, both, both), lambda *_: backend) == 0
+    assert both.getvalue()[-2:] == end[-1] + "\n" and both.getvalue().count("tenth time") == 1
 
 
 @pytest.mark.slow
