@@ -36,6 +36,7 @@ def compare_counts(run: Run, response: Response) -> Compared:
     if run.conversation.session is None or not tokens or not _may_be_cut(run, response):
         return Compared()
     most, added, at_most = _longest_prompt(run, response, _beside_conversation(response))
+    at_most += most_of((), len(run.asked.images))
     # Where even all of it fits, the model is made otherwise by now: it adds less itself.
     fits = fit["status"] == "complete" and most + at_most < fit.get("window", 0)
     if tokens >= most + added or fits:

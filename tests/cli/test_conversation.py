@@ -428,6 +428,14 @@ def test_a_model_that_is_made_anew_and_adds_less_itself_was_not_cut(ore):
     assert result.json["metadata"]["context"]["status"] == "complete"
 
 
+def test_an_image_has_tokens_of_its_own_so_that_a_conversation_with_one_may_not_fit(ore, tmp_path):
+    (image := tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    for tokens, prompt in ((3000, ("Go on " * 700,)), (2500, ("And this?", "--image", str(image)))):
+        context = {"status": "complete", "window": 4096, "prompt_tokens": tokens}
+        result = ore("--session", "a", *prompt, metadata={"context": context})
+    assert result.err.count("An earlier prompt, which this one goes on from") == 1
+
+
 def test_how_long_a_prompt_was_may_be_impossible_to_note(home):
     file = home / ".ore/sessions/a.sizes"
     with FakeOllama(reply="Fine.") as server:
