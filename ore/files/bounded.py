@@ -61,7 +61,8 @@ class Bounded:
         path = [os.path.abspath(entry) for entry in sys.path]
         command = [sys.executable, "-I", "-c", _CODE, self._target, str(self.seconds), *path]
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
-        with deferred_signals():  # else there might be a process that nobody knows of
+        # Else there might be a process that nobody knows of; a terminal's Ctrl-C is not for it.
+        with deferred_signals(starts_threads=True):
             try:
                 self._child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null)
             except BlockingIOError as exc:

@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import signal
+import threading
 
 import pytest
 
@@ -98,6 +99,25 @@ def test_an_interrupt_ends_the_process_of_a_call(bounded, monkeypatch):
         call(1)
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
+
+
+def test_a_signal_for_a_program_with_threads_does_not_end_a_process_that_starts(
+    bounded, monkeypatch
+):
+    def held(*_, **more):
+        masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        raise OSError("seen")
+
+    masks: list[set[int]] = []
+    monkeypatch.setattr("ore.files.bounded.subprocess.Popen", held)
+    ended = threading.Event()
+    threading.Thread(target=ended.wait).start()
+    try:
+        with pytest.raises(OSError, match="seen"):
+            bounded("doubled").start()
+    finally:
+        ended.set()
+    assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= masks[0]
 
 
 def interrupt(*_):
