@@ -183,15 +183,12 @@ def _may_be_there(path: str) -> bool:
 
 def _distrust(path: str) -> str:
     """Return why a file can't be trusted, or its folder; one beside the program is as good as it."""
-    from ore.files.trust import distrust_path
+    from ore.files.trust import distrust_path, is_as_safe
 
     folder = os.path.dirname(path)
     program = os.path.join(folder, "main.py")
     if folder == _own_folder() and os.path.isfile(program):
-        own, other = os.stat(program), os.stat(path)
-        if own.st_uid == other.st_uid and not other.st_mode & ~own.st_mode & 0o022:
-            return ""
-        return distrust_path(path)
+        return "" if is_as_safe(path, program) else distrust_path(path)
     return distrust_path(folder) or distrust_path(path)
 
 

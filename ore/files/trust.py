@@ -49,23 +49,52 @@ def distrust(status: os.stat_result, path: Path | str) -> str:
 
 
 def distrust_path(path: Path | str) -> str:
-    """Return what ``distrust`` says of ``path``, or of a link that leads to it; nothing if it is not there.
+    """Return what ``distrust`` says of ``path``, or of a link on the way to it; nothing if it is not there.
 
     Raises:
         OSError: The system does not tell.
     """
-    way = str(Path(path))
     with suppress(FileNotFoundError):
-        for _ in range(_MOST_LINKS):
-            link = os.lstat(way)
-            if not stat.S_ISLNK(link.st_mode):
-                break
-            if link.st_uid not in _owners():
-                return distrust(link, way)
-            way = os.path.join(os.path.dirname(way), os.readlink(way))
+        if (found := _link_of_others(path, _owners())) is not None:
+            return distrust(os.lstat(found), found)
     with suppress(FileNotFoundError):
         return distrust(os.stat(path), path)
     return ""
+
+
+def is_as_safe(path: Path | str, program: Path | str) -> bool:
+    """Tell whether nobody can write to ``path``, or lead it elsewhere, who can't write to ``program``.
+
+    Raises:
+        OSError: The system does not tell.
+    """
+    own, other = os.stat(program), os.stat(path)
+    if own.st_uid != other.st_uid or other.st_mode & ~own.st_mode & 0o022:
+        return False
+    if other.st_mode & stat.S_IWGRP:
+        is_same_group = own.st_gid == other.st_gid
+        if not is_same_group or _access_list(path) != _access_list(program):
+            return False
+    return _link_of_others(path, {*_owners(), own.st_uid}) is None
+
+
+def _link_of_others(path: Path | str, owners: set[int]) -> str | None:
+    """Return the first link on the way to ``path``, or at its end, that none of ``owners`` owns.
+
+    Whoever owns a link chooses where it ends, however many folders follow.
+    """
+    way, ahead, links = "", [*Path(path).parts][::-1], 0
+    while ahead and links <= _MOST_LINKS:
+        step = os.path.join(way, ahead.pop())
+        status = os.lstat(step)
+        if not stat.S_ISLNK(status.st_mode):
+            way = step
+        elif status.st_uid not in owners:
+            return step
+        else:
+            ahead += [*Path(os.readlink(step)).parts][::-1]  # a "/" begins anew
+            links += 1
+    return None
 
 
 def home_folder(name: str) -> Path:
@@ -127,9 +156,7 @@ def _is_shared(path: Path | str, own_group: int) -> bool:
 
     Where there is a list, the group's rights in the file's mode are only the limit of what it gives.
     """
-    try:
-        entries = os.getxattr(path, "system.posix_acl_access")[_ACL_HEAD:]
-    except (AttributeError, OSError):  # a system, a file system or a file without one
+    if not (entries := _access_list(path)):
         return not _is_private(own_group)
     groups = {_ACL_GROUP, _ACL_OWN_GROUP}
     return any(
@@ -142,6 +169,13 @@ def _is_shared(path: Path | str, own_group: int) -> bool:
         )
         for kind, may, who in struct.iter_unpack("<HHI", entries)
     )
+
+
+def _access_list(path: Path | str) -> bytes:
+    try:
+        return os.getxattr(path, "system.posix_acl_access")[_ACL_HEAD:]
+    except (AttributeError, OSError):  # a system, a file system or a file without one
+        return b""
 
 
 def _is_private(group: int) -> bool:

@@ -207,6 +207,20 @@ def test_a_link_of_another_user_s_is_as_bad_as_a_file_of_theirs(tmp_path):
         assert says == f"it belongs to another user; run chown -h 0 {tmp_path / 'link'}"
 
 
+def test_a_link_of_another_user_s_counts_wherever_on_the_way_it_is(tmp_path):
+    if ME != 0:
+        pytest.skip("only root can give a link away")
+    (tmp_path / "real/ore").mkdir(parents=True, mode=0o700)
+    (tmp_path / "folder").symlink_to("real")
+    (tmp_path / "own").symlink_to("./folder/ore")
+    ways = ("folder/ore", "folder/../real/ore", "folder/ore/.", "own", "own/..")
+    assert [distrust_path(f"{tmp_path}/{way}") for way in ways] == [""] * len(ways)
+    os.chown(tmp_path / "folder", OTHER, -1, follow_symlinks=False)
+    for way in ways:
+        says = distrust_path(f"{tmp_path}/{way}")
+        assert says == f"it belongs to another user; run chown -h 0 {tmp_path / 'folder'}"
+
+
 def test_what_links_say_that_lead_to_no_path_is_not_taken_for_one(tmp_path):
     """As a folder that is open and was removed has it: ``/proc/self/fd/9`` reads ``/x (deleted)``."""
     (tmp_path / "folder").mkdir(mode=0o777)
@@ -231,6 +245,34 @@ def test_a_file_beside_the_program_is_to_be_as_well_protected_as_that(
         (tmp_path / name).touch()
         (tmp_path / name).chmod(mode)
     assert _distrust(str(tmp_path / ".env"))[:6] == says
+
+
+@pytest.mark.parametrize("how", ["group", "list", "link", "own link"])
+def test_a_file_beside_the_program_may_be_open_to_no_other_group_and_no_other_s_link(
+    how, tmp_path, monkeypatch
+):
+    if ME != 0:
+        pytest.skip("only root can give a file away")
+    monkeypatch.setattr("ore.__main__.__file__", str(tmp_path / "ore/__main__.py"))
+    program, file = tmp_path / "main.py", tmp_path / ".env"
+    for path in (program, tmp_path / "file"):
+        path.touch()
+        path.chmod(0o664)
+    (tmp_path / "file").rename(file)
+    if how == "group":
+        os.chown(file, -1, OTHER)
+    elif how == "list":
+        entries = [(1, 6, -1), (2, 6, OTHER), (4, 6, -1), (16, 6, -1), (32, 4, -1)]
+        packed = [struct.pack("<HHI", kind, may, who % (1 << 32)) for kind, may, who in entries]
+        try:
+            os.setxattr(file, "system.posix_acl_access", struct.pack("<I", 2) + b"".join(packed))
+        except OSError:
+            pytest.skip("no lists of access here")
+    else:
+        file.rename(tmp_path / "file")
+        file.symlink_to("file")
+        os.chown(file, OTHER if how == "link" else ME, -1, follow_symlinks=False)
+    assert (_distrust(str(file)) == "") is (how == "own link")
 
 
 def test_no_other_main_py_makes_what_is_beside_it_trusted(tmp_path):
