@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ore.cli.terminal.streams import Streams
 from ore.errors import UsageError
-from ore.files.neutral import neutralise
+from ore.files.neutral import neutralise, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +65,10 @@ class Asking(Streams):
         from ore.cli.terminal import editing, history
 
         if editing.IS_AVAILABLE:
-            self._editor = editing.LineEditor(history.History(kept_in), complete)
+            kept = history.History(kept_in)
+            self._editor = editing.LineEditor(kept, complete)
+            if kept.problem:
+                self._tell(f"What you type is kept in memory only: {one_line(kept.problem)}")
 
     @property
     def history(self) -> str:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from ore.errors import OreError
+from ore.files import reason
 from ore.files.folder import Folder
 
 MOST_ENTRIES = 1000
@@ -21,18 +22,20 @@ _ESCAPES = {"\\\\": "\\", "\\n": "\n", "\\r": "\r"}
 class History:
     """The entries of a file, for the next run.
 
-    A file that can't be read or written is left as it is, and is no reason to stop: from then on
-    nothing is kept.
+    A file that can't be read, written or trusted is left as it is, and is no reason to stop: from then
+    on nothing is kept.
 
     Args:
         path: The file; None keeps nothing.
 
     Attributes:
         path: The file that entries are kept in; None where there is none, or none any more.
+        problem: Why ``entries`` has read none, as a sentence; or ``""``.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
+        self.problem: str = ""
 
     def entries(self) -> list[str]:
         """Return the last ``MOST_ENTRIES`` entries, oldest first, but none that ``add`` would not keep."""
@@ -43,7 +46,9 @@ class History:
                 lines = self._lines(folder)
         except FileNotFoundError:  # the folder, too, is made with the first entry
             return []
-        except (OSError, OreError):
+        except (OSError, OreError) as exc:
+            is_sentence = isinstance(exc, OreError)
+            self.problem = str(exc) if is_sentence else f"{self.path} is not used: {reason(exc)}."
             self.path = None
             return []
         kept = (line for line in lines[-MOST_ENTRIES:] if len(line) < MOST_BYTES)

@@ -108,6 +108,20 @@ def test_the_last_thousand_are_kept(path):
     assert path.read_text().splitlines()[:: MOST_ENTRIES - 1] == ["entry 6", "last"]
 
 
+@pytest.mark.parametrize("which", ["file", "folder"])
+def test_what_others_can_write_to_is_said_and_not_read(which, path):
+    path.parent.mkdir(mode=0o700)
+    path.write_text("theirs\n")
+    (path if which == "file" else path.parent).chmod(0o777)
+    kept = History(path)
+    assert kept.entries() == [] and kept.path is None and path.read_text() == "theirs\n"
+    assert str(path if which == "file" else path.parent) in kept.problem
+    assert "is used: others can write to it; run" in kept.problem.replace("not used", "used")
+    path.parent.chmod(0o700)
+    path.chmod(0o600)
+    assert (kept := History(path)).entries() == ["theirs"] and not kept.problem
+
+
 def test_an_entry_that_is_too_long_is_not_kept(path):
     History(path).add("x" * MOST_BYTES)
     assert not path.exists()

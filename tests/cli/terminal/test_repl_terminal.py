@@ -575,6 +575,20 @@ def test_a_session_in_which_nothing_was_said_leaves_no_file(home):
 
 
 @pytest.mark.slow
+def test_what_others_could_have_typed_is_not_brought_back_and_that_is_said(home):
+    (home / ".ore").mkdir(mode=0o700)
+    (home / ".ore/history").write_text("theirs\n")
+    (home / ".ore/history").chmod(0o666)
+    with OnTerminal("-i", env={"ORE_HISTORY": "on"}) as terminal:
+        shown = " ".join(plain(terminal.wait_for(ASK)).split())
+        assert "What you type is kept in memory only: " in shown
+        assert "is not used: others can write to it; run chmod go-w " in shown
+        terminal.type("/bye\r")
+        terminal.end()
+    assert (home / ".ore/history").read_text() == "theirs\n"
+
+
+@pytest.mark.slow
 def test_the_older_variable_keeps_nothing_too(home):
     env = {"ORE_NO_HISTORY": "1", "ORE_HISTORY": "on"}
     with OnTerminal("--session", "trip", replies=["Yes."], env=env) as terminal:
