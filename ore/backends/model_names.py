@@ -111,6 +111,11 @@ def checked_models(found: list[Any]) -> list[Any]:
     return found
 
 
+def has_login(text: str) -> bool:
+    """Return whether a name is an address that holds a key, or a user name and a password."""
+    return _LOGIN.match(text) is not None
+
+
 def shown_name(text: str) -> str:
     """Return what was given as a name as a sentence shows it: on one line, not too long, no password."""
     *folders, last = _LOGIN.sub("\\1\u2026@", text).split("/")

@@ -406,6 +406,23 @@ def test_an_address_in_the_place_of_a_model_s_name_is_shown_without_its_password
     assert shown_name("llama3.2@sha256:1f2e") == "llama3.2@sha256:1f2e"
 
 
+@pytest.mark.parametrize("flags", [("--dry-run",), ("--artifact-out", "-"), ("--json",), ("-v",)])
+@pytest.mark.parametrize("is_flag, kind", [(True, "ollama"), (True, "openai"), (False, "openai")])
+def test_an_address_with_a_password_is_no_model_that_a_plan_or_an_artifact_names(
+    is_flag, kind, flags, home, monkeypatch
+):
+    model = "http://me:hunter2@box:1/a"
+    if not is_flag:
+        monkeypatch.setenv("ORE_MODEL", model)
+    named = ("-m", model) if is_flag else ()
+    with FakeOpenAI(serves_any=True) as server:
+        host = ("--backend", kind, "--host", server.url)
+        result = run_ore(*host, *named, *flags, "Hi", open_backend=open_backend)
+    assert result.code == 2 and not any(b"hunter2" in each.body for each in server.requests)
+    assert SECRET not in result.out + result.err and "hunter2" not in result.out + result.err
+    assert "'http://…@box:1/a' can't be a model's name: it holds a user name" in result.err
+
+
 @pytest.mark.parametrize(
     "words", ["invalid model name", "pull model manifest: file does not exist"]
 )

@@ -69,6 +69,16 @@ BAD = ["a@sha256:", "a@sha256", f"@sha256:{OTHER}", f"a@sha256:{'0' * 11}", f"a@
 BAD += ["a@sha256:llama3.2llama", f"a@SHA256:{OTHER}", f"a@sha256:{OTHER}:latest"]
 
 
+def test_an_address_with_a_password_has_no_name_and_is_not_shown_whole():
+    for text in ("http://me:hunter2@box/a", f"http://hunter2@box/a@sha256:{OTHER}0"):
+        with pytest.raises(
+            UsageError, match="^'http://…@[^']*' can't be a model's name: "
+        ) as caught:
+            split_pin(text)
+        assert "hunter2" not in str(caught.value)
+    assert split_pin(f"http://box:1/a@sha256:{DIGEST}")[0] == "http://box:1/a"
+
+
 @pytest.mark.parametrize("text", BAD)
 def test_what_is_no_pin_is_asked_wrongly(ask, server, monkeypatch, text):
     with pytest.raises(UsageError, match="does not pin a model: write NAME@sha256:"):
