@@ -19,6 +19,7 @@ from ore.artifact.sources import (
     hashed_sources,
     is_of_session,
     kept_system_prompt,
+    messages_digest,
     sources_of,
 )
 from ore.backends.model_options import as_pairs, parse_keep_alive, parse_options
@@ -60,7 +61,7 @@ def recorded_messages(
         raise ArtifactError("it was asked with images, which an artifact does not hold")
     provenance = artifact.provenance or {}
     if provenance.get("messages") is not None:
-        return "embedded", _embedded(provenance["messages"])
+        return "embedded", _embedded(provenance["messages"], provenance.get("messages_sha256"))
     sources = sources_of(artifact) + [f"tool:{name}" for name in artifact.input.tools or ()]
     for kind, what in _NOT_HELD.items():
         if any(source.startswith(kind) for source in sources):
@@ -198,7 +199,7 @@ def _recorded_schema(kept: Any) -> Any:
         return kept
 
 
-def _embedded(messages: Any) -> list[Sourced]:
+def _embedded(messages: Any, sha256: object) -> list[Sourced]:
     fits = is_list(messages) and all(
         is_object(each) and each.get("role") in _ROLES and isinstance(each.get("content"), str)
         for each in messages
@@ -207,6 +208,12 @@ def _embedded(messages: Any) -> list[Sourced]:
         raise ArtifactError("its provenance.messages is not a list of messages")
     if not messages:
         raise ArtifactError("its provenance.messages is empty")
+    try:
+        is_other = sha256 is not None and messages_digest(messages) != sha256
+    except ValueError as exc:
+        raise ArtifactError(str(exc)) from exc
+    if is_other:
+        raise ArtifactError("the messages in it are not those that their hash says")
     return [Sourced(each["role"], each["content"], _source(each)) for each in messages]
 
 

@@ -314,6 +314,11 @@ def spoil(change):
             spoil(lambda p: p.update(system_prompt="Lie.")),
             "provenance.system_prompt does not fit its hash",
         ),
+        (
+            ["hi", "--artifact-full"],
+            spoil(lambda p: p["messages"][-1].update(content="Lie.")),
+            "the messages in it are not those that their hash says",
+        ),
         (["hi"], lambda d: d["output"]["metadata"].update(images=["x"]), "images"),
         (["hi"], lambda d: d["input"].update(skills=["nope"]), "no skill 'nope'"),
         (["hi"], lambda d: d["input"].update(skills=[""]), "no skill ''"),
