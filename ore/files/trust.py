@@ -81,8 +81,10 @@ def is_as_safe(path: Path | str, program: Path | str) -> bool:
 def _link_of_others(path: Path | str, owners: set[int]) -> str | None:
     """Return the first link on the way to ``path``, or at its end, that none of ``owners`` owns.
 
-    Whoever owns a link chooses where it ends, however many folders follow.
+    Whoever owns a link chooses where it ends, however many folders follow. Who owns the root folder is
+    the system, which a sandbox shows as another user.
     """
+    owners = {*owners, os.stat(os.sep).st_uid}
     way, ahead, links = "", [*Path(path).parts][::-1], 0
     while ahead and links <= _MOST_LINKS:
         step = os.path.join(way, ahead.pop())
