@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ore.backends.window import LARGER_WINDOW, estimate, most_of
 from ore.cli.runs import Run
+from ore.files.strictjson import above_zero
 from ore.glass.limits import fit_of
 from ore.types import Message, Response
 from ore.types.sent import sent_with
@@ -66,27 +67,38 @@ def tell_of_cut(run: Run, response: Response, found: Compared) -> None:
     """Say what was found of a conversation's prompt, and note how many tokens it has."""
     fit, conversation = fit_of(response), run.conversation
     tokens = fit.get("prompt_tokens", 0)
-    if conversation.session is None or not tokens:
+    if not tokens:
         return
-    if not run.asked.images:  # which later prompts do not have
+    if conversation.session is not None and not run.asked.images:  # which later prompts do not have
         made_of = _made_of(run, response, _beside_conversation(response))
         if (error := conversation.note_size(tokens, made_of)) is not None:
             run.console.warning(str(error))
-    is_long = fit.get("status") == "unknown" and conversation.length > _ONE_TURN
     if found.cut is not None:
         run.console.warning(found.cut)
-    elif is_long and not found.is_known and fit.get("window"):
+    elif fit.get("status") == "unknown" and not found.is_known and fit.get("window"):
         _tell_of_doubt(run, response)
 
 
 def _tell_of_doubt(run: Run, response: Response) -> None:
-    """Say once of a model, and what it is asked with, that no earlier prompt tells of a cut."""
+    """Say of a single turn that nothing tells of a cut; of a conversation that no earlier prompt does,
+    once for a model, and what it is asked with.
+    """
+    fit, written = fit_of(response), above_zero(response.metadata.get("eval_count")) or 0
+    if fit["prompt_tokens"] + written > fit["window"]:  # which is said
+        return
+    if run.conversation.length <= _ONE_TURN:
+        run.console.notice(
+            f"It is not known whether the model has seen all of the prompt, which may have more tokens "
+            f"than the window of {fit['window']}: what stands first, such as a system prompt or a file, may "
+            f"have been left out. With --strict-context, the server is asked not to cut it."
+        )
+        return
     made_of, doubted = _made_of(run, response, ()), run.conversation.doubted
     if made_of not in doubted:
         doubted.add(made_of)
         run.console.notice(
             f"It is not known whether the model has seen all of the conversation, which may have more "
-            f"tokens than the window of {fit_of(response)['window']}: no earlier prompt can be compared "
+            f"tokens than the window of {fit['window']}: no earlier prompt can be compared "
             f"with this one. With --strict-context, the server is asked not to cut it."
         )
 

@@ -343,6 +343,28 @@ def test_nobody_knows_whether_a_conversation_was_read_that_no_earlier_prompt_tel
     assert (result.err.count(UNSURE), result.err.count("--strict-context")) == (told, told)
 
 
+@pytest.mark.parametrize(
+    "flags, words, told",
+    [
+        ((), 150, 1),  # the default system prompt may be what was left out
+        (("--session", "a"), 150, 1),  # a conversation's first turn is compared with nothing
+        (("--no-system",), 150, 0),  # nothing stands before it
+        (("--no-system", "--file", "notes.txt"), 150, 1),
+        ((), 10, 0),
+    ],
+)
+def test_of_a_single_turn_it_is_said_that_what_stands_first_may_have_been_left_out(
+    home, tmp_path, monkeypatch, flags, words, told
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("bcdfgh " * 150)
+    with FakeOllama(num_ctx=512, reply="Fine.") as server:
+        args = (*flags, "bcdfgh " * words, "--host", server.url)
+        result = run_ore(*args, open_backend=open_backend)
+    said = result.err.count("whether the model has seen all of the prompt")
+    assert (said, result.err.count("--strict-context")) == (told, told)
+
+
 def test_that_nobody_knows_is_said_once(home, tmp_path):
     file = tmp_path / "notes.txt"
     file.write_text("one")
