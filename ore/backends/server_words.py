@@ -49,7 +49,7 @@ CAN_NOT = _any_of(
     r"(?<!key is )not enabled for (this model|models/)",
     r"unknown variant .image_url",
     r"at most 0 image",
-    r"response_format'.{1,60}input should be",  # llama-cpp-python's, of a schema
+    r"response_format'[^{}]{1,60}input should be",  # llama-cpp-python's, of a schema
     r"content' : value must be a string",
 )
 """Said of what a model, or its server, is not able to do."""

@@ -221,6 +221,21 @@ def test_a_link_of_another_user_s_counts_wherever_on_the_way_it_is(tmp_path):
         assert says == f"it belongs to another user; run chown -h 0 {tmp_path / 'folder'}"
 
 
+def test_a_link_of_the_system_is_trusted_where_a_sandbox_shows_root_as_another_user(
+    tmp_path, monkeypatch
+):
+    if ME != 0:
+        pytest.skip("only root can give a link away")
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "folder").symlink_to("real")
+    os.chown(tmp_path / "folder", OTHER, -1, follow_symlinks=False)
+    assert distrust_path(tmp_path / "folder/.") != ""
+    root = os.stat_result((*os.stat("/")[:4], OTHER, *os.stat("/")[5:]))
+    real = os.stat
+    monkeypatch.setattr("os.stat", lambda path, **more: root if path == "/" else real(path, **more))
+    assert distrust_path(tmp_path / "folder/.") == ""
+
+
 def test_what_links_say_that_lead_to_no_path_is_not_taken_for_one(tmp_path):
     """As a folder that is open and was removed has it: ``/proc/self/fd/9`` reads ``/x (deleted)``."""
     (tmp_path / "folder").mkdir(mode=0o777)
