@@ -220,7 +220,7 @@ def _signals_raise() -> Iterator[None]:
 
     def hear(number: int, frame: FrameType | None) -> None:
         first = being_raised()
-        if comes_again(number, frame):
+        if first is None and comes_again(number, frame):
             return
         now = time.monotonic()
         end = max(heard[signal.SIGTERM], heard[signal.SIGHUP])
