@@ -11,7 +11,7 @@ from ore.cli.terminal.asking import PROMPT_LABEL
 from ore.cli.terminal.console import Console
 from ore.cli.terminal.text import PREVIEW, preview
 from ore.errors import SessionError, SessionNotFoundError, UsageError
-from ore.files.neutral import one_line
+from ore.files.neutral import brief
 from ore.store import Beginning, FileSessionStore, Found
 from ore.store.pages import (
     about_session,
@@ -102,7 +102,7 @@ def _search(options: Options, console: Console, store: FileSessionStore) -> None
         )
     if not count:
         raise SessionNotFoundError(
-            f"No message of a session that can be read contains '{one_line(text)}'.", ""
+            f"No message of a session that can be read contains '{brief(text)}'.", ""
         )
 
 

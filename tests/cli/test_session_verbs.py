@@ -74,6 +74,7 @@ def test_showing_is_readable_and_its_json_is_the_file(verb, sessions):
 def test_searching_finds_in_any_case(verb, sessions):
     assert verb("--search-sessions", "ROME").out == "old\t1\tuser\tWhere is Rome?\n"
     assert verb("--search-sessions", "italy", "--json").json[0]["number"] == 2
+    assert len(verb("--search-sessions", "x" * 100_000).err) < 1_000
 
 
 @pytest.mark.slow
