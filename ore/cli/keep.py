@@ -11,13 +11,10 @@ from ore.cli.context import Context
 from ore.cli.record import Told, artifact_of, keeps_own_text_here, sent_of, turn_of
 from ore.cli.runs import Run
 from ore.errors import OreError
-from ore.files.neutral import one_line
-from ore.files.strictjson import is_list
-from ore.glass.limits import became_another
+from ore.glass.limits import became_another, notes_of
 from ore.glass.provenance import Sourced, joined_sentence, joined_sources
 from ore.types import Response
 
-_MOST_NOTES, _LONGEST_NOTE = 20, 1000  # what a worker of a cluster says may be anything
 _STAYS_HERE = (
     "The artifact has only the hash of its system prompt, and the text is on this machine alone: "
     "--artifact-text keeps it."
@@ -100,9 +97,7 @@ def tell_of_messages(run: Run, known: Mapping[str, Any], messages: Sequence[Sour
     if joined:
         always = run.options.join_messages == "always"
         run.console.notice(joined_sentence(joined, always=always))
-    notes = known.get("notes")
-    for note in notes[:_MOST_NOTES] if is_list(notes) else ():
-        text = one_line(str(note)[:_LONGEST_NOTE])
+    for text in notes_of(known):
         if run.conversation.says_first(f"{run.model_id}: {text}"):  # there may be another one later
             run.console.notice(text)
 

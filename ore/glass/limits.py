@@ -11,10 +11,11 @@ from ore.backends.joining import fewer_read, not_read
 from ore.backends.settings import Settings
 from ore.backends.window import LARGER_WINDOW, ends_answer
 from ore.files.neutral import brief, one_line
-from ore.files.strictjson import above_zero, part
+from ore.files.strictjson import above_zero, is_list, part
 from ore.types import ExecutionArtifact, Response
 from ore.types.artifact_fields import cut_off_by, other_model
 
+_MOST_NOTES, _LONGEST_NOTE = 20, 1000  # of a turn, and characters of one
 NEARLY_FULL = 0.9
 """The part of the context window from which a prompt is said to fill it."""
 SELDOM = 0.01
@@ -120,6 +121,20 @@ def seldom_said(response: Response) -> str | None:
     return one_line(
         f"The model says one of these words with a probability of {covered:.2g} only"
         f"{instead}: say in the prompt which words there are."
+    )
+
+
+def notes_of(metadata: Mapping[str, Any]) -> list[str]:
+    """Return what became of a turn's messages, a line each; what a worker of a cluster says may be anything.
+
+    Args:
+        metadata: The response's.
+    """
+    notes = metadata.get("notes")
+    return (
+        [one_line(str(note)[:_LONGEST_NOTE]) for note in notes[:_MOST_NOTES]]
+        if is_list(notes)
+        else []
     )
 
 

@@ -13,10 +13,10 @@ from ore.backends.joining import JoiningReasoner
 from ore.backends.settings import Settings
 from ore.backends.unloading import unload
 from ore.errors import OreError
-from ore.files.neutral import brief, one_line
-from ore.files.strictjson import above_zero, is_list, part
+from ore.files.neutral import brief
+from ore.files.strictjson import above_zero, part
 from ore.glass.earlier import Earlier
-from ore.glass.limits import seldom_said
+from ore.glass.limits import notes_of, seldom_said
 from ore.glass.origin import around, backend_of, settings_of
 from ore.glass.provenance import (
     Sourced,
@@ -41,8 +41,6 @@ _OTHER_TEXT = (
     "The chat template made a different text of the same messages this time, as one that writes "
     "the date does: the model was not asked the same."
 )
-
-_MOST, _LONGEST = 20, 1000  # notes of a turn, and characters of one
 
 WELL = ("same", "as expected")
 """The states in which a run can be relied on as before."""
@@ -206,10 +204,8 @@ def warnings_beside(
 def _of_messages(run: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:
     """Return what became of the messages of ``new`` before the model of a ``run`` read them, in sentences."""
     known, messages = run.output.metadata, (new.provenance or {})["messages"]
-    notes = known.get("notes")
-    texts = [one_line(str(each)[:_LONGEST]) for each in (notes if is_list(notes) else ())[:_MOST]]
     sources = joined_sources(known.get("joined"), [Sourced(**each) for each in messages])
-    return texts + ([joined_sentence(sources, always=False)] if sources else [])
+    return notes_of(known) + ([joined_sentence(sources, always=False)] if sources else [])
 
 
 def _computed_otherwise(old: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:
