@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ore.backends.address import Host
 from ore.backends.effective import parameters_of
@@ -12,13 +14,19 @@ from ore.backends.go_template import without_place
 from ore.backends.joining import fewer_read, not_read
 from ore.backends.model_options import natural
 from ore.backends.ollama_models import if_known, trained_window
+from ore.backends.turn_errors import TurnTooLargeError
 from ore.backends.window import Estimate, estimate, most_of, outcome
 from ore.errors import ContextTruncatedError
 from ore.files.strictjson import part
 from ore.types import Message
 
+if TYPE_CHECKING:  # imported by the first turn
+    from ollama import ChatResponse
+
 _KEPT_SECONDS = 0.5
 _REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
+_VERSION_SECONDS = 0.5
+_FITS_ANY = 1500  # tokens that hardly any window is too small for
 _ROUNDS_FROM = (0, 30)  # the version that runs llama.cpp
 _ROUNDED = 256  # what llama.cpp makes a window a multiple of
 
@@ -26,27 +34,91 @@ Show = Callable[[float], dict[str, Any]]
 """What ``/api/show`` says of a model, in so many seconds."""
 
 
-def context_of(
+@dataclass
+class Reading:
+    """How a server was asked to read a turn's prompt, and what it said to that.
+
+    Attributes:
+        texts: Those of the messages, in UTF-8.
+        is_strict: It must not cut the prompt.
+        version: The numbers of the server's version, where it was asked for.
+        refuses: It is one that refuses a prompt which does not fit, and it was asked to.
+        is_cut: It has refused, and was asked again, to cut the prompt.
+    """
+
+    texts: list[bytes]
+    is_strict: bool
+    version: tuple[int, ...] = ()
+    refuses: bool = False
+    is_cut: bool = False
+
+    def parts(
+        self, ask: Callable[[bool], Generator[ChatResponse, None, None]]
+    ) -> Generator[ChatResponse, None, None]:
+        """Yield the parts of the answer; ``ask`` sends the turn, with whether it may be refused.
+
+        A server refuses before its model reads anything, so that one call of the model is made.
+        """
+        is_begun = False
+        try:
+            with closing(ask(self.is_strict or self.refuses)) as parts:
+                for part in parts:
+                    is_begun = True
+                    yield part
+            return
+        except ContextTruncatedError as exc:
+            if self.is_strict:
+                raise
+            if is_begun:
+                raise TurnTooLargeError(str(exc), host=exc.host) from exc.__cause__
+        self.refuses, self.is_cut = False, True
+        yield from ask(False)
+
+
+def reading_of(
     messages: list[Message],
     texts: list[bytes],
+    num_ctx: int | None,
+    is_strict: bool,
+    version: Callable[[float], tuple[int, ...]],
+) -> Reading:
+    """Return how to ask a server, of this ``version``, to read ``messages`` in a window of ``num_ctx``.
+
+    Of a short prompt, which fits most windows, nothing is asked.
+
+    Args:
+        texts: Those of the messages, in UTF-8.
+        version: Asked for the numbers of the server's version, in so many seconds.
+    """
+    largest = most_of(texts, sum(len(message.images) for message in messages))
+    is_long = largest >= min(num_ctx or _FITS_ANY, _FITS_ANY)
+    found = version(_VERSION_SECONDS) if is_long else ()
+    return Reading(texts, is_strict, found, refuses=found >= _REFUSES_FROM)
+
+
+def context_of(
+    messages: list[Message],
+    reading: Reading,
     size: int | None,
     counts: Mapping[str, Any],
     asked: Mapping[str, Any],
-    is_strict: bool,
     version: Callable[[], tuple[int, ...]],
     show: Show,
 ) -> dict[str, Any]:
     """Return whether ``messages`` fitted a window of this ``size``, as ``window.outcome`` does.
 
-    ``left_out`` is the role of a message that the model's template has no place for, where that is
-    why fewer tokens were counted than the prompt can have.
+    ``told_by`` is ``"server"`` where it has said so itself. ``left_out`` is the role of a message that
+    the model's template has no place for, where that is why fewer tokens were counted than the prompt
+    can have.
     """
 
     @cache  # what is silent is waited for once
     def shown() -> dict[str, Any]:
         return if_known(show, _KEPT_SECONDS) or {}
 
-    version = cache(version)
+    @cache
+    def numbers() -> tuple[int, ...]:
+        return reading.version or version()
 
     def judged(messages: list[Message], texts: list[bytes]) -> dict[str, Any]:
         images, is_first = sum(len(message.images) for message in messages), len(messages) == 1
@@ -56,14 +128,19 @@ def context_of(
             counts["prompt_eval_count"],
             counts["eval_count"],
             before=most_of(texts[:-1], 0 if is_first else images),  # whoever cuts counts otherwise
-            refuses=lambda: is_strict and version() >= _REFUSES_FROM,
+            refuses=lambda: reading.refuses or reading.is_strict and numbers() >= _REFUSES_FROM,
             own=lambda: _own_of(asked, shown(), is_bare),
             may_add=is_bare,
-            room=lambda: _room(size or 0, shown, version),
+            room=lambda: _room(size or 0, shown, numbers),
         )
 
     is_bare = [each.role for each in messages[:1]] != ["system"]  # else the Modelfile's is not read
+    texts = reading.texts
     found = judged(messages, texts)
+    if reading.is_cut:
+        return {**found, "status": "truncated", "told_by": "server"}
+    if reading.refuses and found["status"] == "complete":
+        return {**found, "told_by": "server"}
     if found["status"] != "truncated" or {each.role for each in messages} == {"user"}:
         return found
     if (lost := without_place(shown(), messages)) is None:

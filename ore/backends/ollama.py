@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ore.backends import Backend, Model, Progress, failures, is_preferred, ollama_models, window
 from ore.backends.address import Host, as_host
 from ore.backends.answer import Answer, OnThinking, encoded, hashes
-from ore.backends.fitted import check_context, context_of
+from ore.backends.fitted import Reading, check_context, context_of, reading_of
 from ore.backends.http import Deadline, TooLarge
 from ore.backends.logprobs import Logprobs
 from ore.backends.look_ups import KNOWN_SECONDS, beside_turn, time_for
@@ -126,7 +126,7 @@ class OllamaBackend(Backend):
 
 
 class AyaReasoner(StreamingReasoner):
-    """Asks a model on an Ollama server: one turn is one ``POST /api/chat``, and nothing is retried.
+    """Asks a model on an Ollama server: one turn is one call of the model, and nothing is retried.
 
     Making one touches no network. It may serve several threads at once and keeps nothing of a
     turn; ``phase`` tells of the one that changed last. A response's metadata has, besides the four
@@ -184,7 +184,7 @@ class AyaReasoner(StreamingReasoner):
         self.settings: Settings = Settings(**bounds, strict_context=strict_context, **self._asked)
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
-        """Answer ``messages`` with one request, yielding the answer's text as it arrives.
+        """Answer ``messages`` with one call of the model, yielding the answer's text as it arrives.
 
         Closing the generator closes the connection, and with it the server stops generating.
 
@@ -200,9 +200,11 @@ class AyaReasoner(StreamingReasoner):
         told = Logprobs() if "logprobs" in self._asked else None
         size, looks_early = None, self.strict_context or self._leaves_at_once
         with self._answering(f"waiting for {self.model_id}") as answer:
-            bounds = self.timeout, ends, self.strict_context
-            parts = self._client.chat_parts(request, *bounds)
-            with closing(parts):
+            is_strict = bool(self.strict_context)
+            how = messages, texts, self._num_ctx, is_strict, self._version
+            reading = beside_turn(ends, reading_of, *how)
+            ask = partial(self._client.chat_parts, request, self.timeout, ends)
+            with closing(reading.parts(ask)) as parts:
                 for part in parts:
                     if looks_early:  # after the answer the model may be gone
                         size, looks_early = beside_turn(ends, self._window, texts), False
@@ -217,7 +219,7 @@ class AyaReasoner(StreamingReasoner):
                     raise failures.unfinished_error(self.host, is_begun=answer.is_begun)
             if text := answer.end():
                 yield text
-        response = beside_turn(ends, self._response, answer, part, messages, texts, size, groups)
+        response = beside_turn(ends, self._response, answer, part, messages, reading, size, groups)
         response.metadata.update({} if told is None else told.as_metadata())
         return response
 
@@ -289,7 +291,7 @@ class AyaReasoner(StreamingReasoner):
         answer: Answer,
         last: ChatResponse,
         messages: list[Message],
-        texts: list[bytes],
+        reading: Reading,
         size: int | None,
         groups: list[list[int]] | None,
     ) -> Response:
@@ -299,13 +301,12 @@ class AyaReasoner(StreamingReasoner):
         tools = answer.asks_for_tools or None
         also |= {"images": hashes(messages) or None, "asked_for_tools": tools}
         metadata |= {k: v for k, v in also.items() if v is not None} | deepcopy(self._asked)
-        size = size or self._window(texts, metadata["prompt_eval_count"])
+        size = size or self._window(reading.texts, metadata["prompt_eval_count"])
         show = partial(self._client.show, self.model_id)
-        is_strict = bool(self.strict_context)
         metadata["context"] = context_of(
-            messages, texts, size, metadata, self._asked, is_strict, self._version, show
+            messages, reading, size, metadata, self._asked, self._version, show
         )
-        if is_strict:
+        if reading.is_strict:
             check_context(self.host, metadata["context"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
 
@@ -314,5 +315,5 @@ class AyaReasoner(StreamingReasoner):
         size = read or sum(map(len, texts))
         return self._client.window(self.model_id, num_ctx=self._num_ctx, size=size, seconds=seconds)
 
-    def _version(self) -> tuple[int, ...]:
-        return numbers_of(if_known(self._client.version))
+    def _version(self, seconds: float = KNOWN_SECONDS) -> tuple[int, ...]:
+        return numbers_of(if_known(self._client.version, seconds))

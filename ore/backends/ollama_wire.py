@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -103,8 +102,8 @@ class Hooks(threading.local):
         sent.extensions["timeout"] = {"connect": connect, "pool": connect, **silence}
         sent.extensions["trace"] = trace_of(self._deadline)
         if request.strict:
-            document = {**json.loads(sent.read()), "truncate": False}
-            data = json.dumps(document, ensure_ascii=False).encode("utf-8")
+            # A prompt may be large: its JSON is not read for that.
+            data = b'{"truncate":false,' + sent.read()[1:]
             sent.stream = _httpx().ByteStream(data)
             sent.headers["Content-Length"] = str(len(data))
 

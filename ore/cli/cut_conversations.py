@@ -57,6 +57,8 @@ def _may_be_cut(run: Run, response: Response) -> bool:
     which the window may be too small: a text can have more tokens than it usually has.
     """
     fit, sent = fit_of(response), sent_with(response)
+    if fit.get("told_by") == "server":
+        return False
     if fit.get("status") != "complete" or sent is None or run.backend.name == "embedded":
         return fit.get("status") == "unknown"
     texts = [each.content.encode("utf-8", "surrogatepass") for each in sent.messages]
@@ -90,7 +92,8 @@ def _tell_of_doubt(run: Run, response: Response) -> None:
         run.console.notice(
             f"It is not known whether the model has seen all of the prompt, which may have more tokens "
             f"than the window of {fit['window']}: what stands first, such as a system prompt or a file, may "
-            f"have been left out. With --strict-context, the server is asked not to cut it."
+            f"have been left out. Shorten it, or give the model a larger window "
+            f"({run.console.said(LARGER_WINDOW)})."
         )
         return
     made_of, doubted = _made_of(run, response, ()), run.conversation.doubted
@@ -99,7 +102,8 @@ def _tell_of_doubt(run: Run, response: Response) -> None:
         run.console.notice(
             f"It is not known whether the model has seen all of the conversation, which may have more "
             f"tokens than the window of {fit['window']}: no earlier prompt can be compared "
-            f"with this one. With --strict-context, the server is asked not to cut it."
+            f"with this one. Go on with a larger window ({run.console.said(LARGER_WINDOW)}), or in "
+            f"another conversation."
         )
 
 

@@ -14,7 +14,7 @@ import pytest
 from ore.backends.choice import open_backend
 from ore.errors import BackendError
 from ore.store import FileSessionStore
-from tests.support.fake_ollama import FakeOllama
+from tests.support.fake_ollama import CUTS, FakeOllama
 from tests.support.harness import run_ore
 from tests.support.sessions import blocking
 from tests.support.skill_files import write_skill
@@ -231,7 +231,7 @@ def test_a_conversation_that_has_fewer_tokens_than_it_must_have_was_cut(home, fl
     write_skill(
         home / ".ore/skills", "rhyme", "name: rhyme\ndescription: Rhymes.", "Write in rhyme."
     )
-    with FakeOllama(num_ctx=512, reply="Fine.") as server:
+    with FakeOllama(num_ctx=512, version=CUTS, reply="Fine.") as server:
         args = [*flags, "--system", "Be brief.", "--host", server.url]
         result = run_ore(*args, stdin="\n".join(prompts), open_backend=open_backend)
     said = re.compile(
@@ -268,7 +268,9 @@ SAVED = ("--session", "a", "--system", "Be brief.")
 def test_a_saved_conversation_that_has_fewer_tokens_than_it_must_have_was_cut(
     home, between, flags, told
 ):
-    with FakeOllama(models=["llama3.2", "other"], num_ctx=512, reply="Fine.") as server:
+    with FakeOllama(
+        models=["llama3.2", "other"], num_ctx=512, version=CUTS, reply="Fine."
+    ) as server:
         assert talked(server, *HARD[:4], flags=SAVED) == 0
         if between:
             assert run_ore(*between).code == 0
@@ -281,7 +283,7 @@ def test_a_saved_conversation_that_has_fewer_tokens_than_it_must_have_was_cut(
 @pytest.mark.slow
 def test_an_artifact_and_a_report_say_that_a_conversation_was_cut_as_the_turn_does(home, tmp_path):
     path = tmp_path / "run.json"
-    with FakeOllama(num_ctx=512, reply="Fine.") as server:
+    with FakeOllama(num_ctx=512, version=CUTS, reply="Fine.") as server:
         assert talked(server, *HARD[:4], flags=SAVED) == 0
         flags = (*SAVED, "--artifact-out", path, "--json", "--host", server.url)
         result = run_ore(HARD[4], *map(str, flags), open_backend=open_backend)
@@ -313,7 +315,7 @@ def test_a_turn_with_more_than_the_conversation_is_compared_with_the_earlier_one
     )
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes.txt").write_text("bcdfgh " * 10)
-    with FakeOllama(num_ctx=512, reply="Fine.") as server:
+    with FakeOllama(num_ctx=512, version=CUTS, reply="Fine.") as server:
         start = ["--session", "a", "--no-system"] if "--no-system" in flags else SAVED
         assert talked(server, *HARD[:4], flags=start) == 0
         assert talked(server, HARD[4], flags=("--session", "a", *flags)) == told
@@ -336,11 +338,13 @@ UNSURE = "whether the model has seen all of the conversation"
 def test_nobody_knows_whether_a_conversation_was_read_that_no_earlier_prompt_tells_of(
     home, flags, window, told
 ):
-    with FakeOllama(models=["llama3.2", "other"], num_ctx=window, reply="Fine.") as server:
+    with FakeOllama(
+        models=["llama3.2", "other"], num_ctx=window, version=CUTS, reply="Fine."
+    ) as server:
         assert talked(server, *HARD[:4], flags=SAVED) == 0
         args = (*SAVED[: 2 if "--no-system" in flags else 4], *flags, "--host", server.url)
         result = run_ore(*args, stdin="\n".join(HARD[4:]), open_backend=open_backend)
-    assert (result.err.count(UNSURE), result.err.count("--strict-context")) == (told, told)
+    assert result.err.count(UNSURE) == told
 
 
 @pytest.mark.parametrize(
@@ -358,11 +362,11 @@ def test_of_a_single_turn_it_is_said_that_what_stands_first_may_have_been_left_o
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes.txt").write_text("bcdfgh " * 150)
-    with FakeOllama(num_ctx=512, reply="Fine.") as server:
+    with FakeOllama(num_ctx=512, version=CUTS, reply="Fine.") as server:
         args = (*flags, "bcdfgh " * words, "--host", server.url)
         result = run_ore(*args, open_backend=open_backend)
     said = result.err.count("whether the model has seen all of the prompt")
-    assert (said, result.err.count("--strict-context")) == (told, told)
+    assert (said, result.err.count("-o num_ctx")) == (told, told)
 
 
 def test_that_nobody_knows_is_said_once(home, tmp_path):
@@ -373,7 +377,7 @@ def test_that_nobody_knows_is_said_once(home, tmp_path):
         file.write_text(f"{len(request['messages'])} ")
         return "Fine."
 
-    with FakeOllama(num_ctx=512, reply=reply) as server:
+    with FakeOllama(num_ctx=512, version=CUTS, reply=reply) as server:
         args = ("--session", "a", "--file", str(file), "--host", server.url)
         result = run_ore(*args, stdin="\n".join(HARD), open_backend=open_backend)
     assert (len(server.chats), result.err.count(UNSURE)) == (6, 1)
@@ -381,7 +385,7 @@ def test_that_nobody_knows_is_said_once(home, tmp_path):
 
 def test_a_conversation_that_was_made_shorter_by_hand_was_not_cut(home):
     file = home / ".ore/sessions/a.json"
-    with FakeOllama(num_ctx=512, reply="Fine.") as server:
+    with FakeOllama(num_ctx=512, version=CUTS, reply="Fine.") as server:
         assert talked(server, *HARD[:4], flags=SAVED) == 0
         file.write_text(file.read_text().replace("bcdfgh " * 60, "bcdfgh " * 20))
         assert talked(server, *HARD[4:], flags=SAVED) == 0
@@ -391,16 +395,16 @@ def test_a_conversation_that_goes_on_without_a_run_that_its_longest_prompt_had_w
     home, tmp_path
 ):
     run, flags = tmp_path / "run.json", ("--session", "a", "--no-system")
-    with FakeOllama(num_ctx=512, reply="bcdfgh " * 30) as server:
+    with FakeOllama(num_ctx=512, version=CUTS, reply="bcdfgh " * 30) as server:
         assert talked(server, "one", flags=("--artifact-out", str(run))) == 0
-    with FakeOllama(num_ctx=512, reply="Fine.") as server:
+    with FakeOllama(num_ctx=512, version=CUTS, reply="Fine.") as server:
         assert talked(server, "vxzqkw " * 195, flags=(*flags, "--after", str(run))) == 0
         assert talked(server, "ok", flags=flags) == 0
 
 
 def test_of_how_long_prompts_were_only_lines_count_that_are_whole_and_of_a_turn_there_is(home):
     file = home / ".ore/sessions/a.sizes"
-    with FakeOllama(num_ctx=512, reply="Fine.") as server:
+    with FakeOllama(num_ctx=512, version=CUTS, reply="Fine.") as server:
         talked(server, "one", flags=SAVED)
         (line,) = file.read_text().splitlines()
         assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -1,6 +1,7 @@
 """The proof of the loop: every mode and flag of ORE, and every request that it made, counted.
 
-One turn is exactly one ``POST /api/chat``. Beside it there are look-ups, which change nothing, and the
+One turn is one ``POST /api/chat`` that the model reads: a long prompt which the server refuses unread is
+sent once more, to be cut. Beside it there are look-ups, which change nothing, and the
 one ``POST /api/pull`` of ``--pull``. Nothing else is ever sent, whatever becomes of the turn.
 """
 
@@ -214,6 +215,27 @@ def test_one_turn_is_one_chat_request_and_nothing_else_is_sent(ore, server, row)
     assert found.count(CHAT) == row.turns, (found, result.err)
     assert found.count(PULL) == row.pulls
     assert set(found) - {CHAT, PULL} <= LOOK_UPS
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize(
+    "line, stdin, read",
+    [
+        ("LONG", None, [False, True]),
+        ("LONG --json", None, [False, True]),
+        ("-c", "hi\nLONG\n", [True, False, True]),
+        ("--rows cities.csv {{city}}LONG --jobs 1", None, [False, True] * 2),
+        ("--replay long.json", None, [False, True]),
+        ("LONG --strict-context", None, [False]),
+    ],
+)
+def test_a_prompt_is_sent_again_only_where_it_was_refused_unread(ore, server, line, stdin, read):
+    long = "word" * 20_000
+    assert ore(long, "--artifact-out", "long.json", open_backend=open_backend).code == 0
+    server.requests.clear()
+    argv = [word.replace("LONG", long) for word in line.split()]
+    ore(*argv, stdin=stdin and stdin.replace("LONG", long), open_backend=open_backend)
+    assert [chat.kept is not None for chat in server.chats] == read
 
 
 def test_the_table_has_every_flag():

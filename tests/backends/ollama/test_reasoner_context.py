@@ -11,15 +11,17 @@ from dataclasses import replace
 import pytest
 
 from ore.backends import ollama
+from ore.backends.turn_errors import TurnTooLargeError
 from ore.core import load_aya_system_prompt
-from ore.errors import ContextTruncatedError
+from ore.errors import ContextTruncatedError, OreError
 from ore.reasoner import AyaReasoner
 from ore.types import Message
-from tests.support.fake_ollama import FakeOllama
+from tests.support.fake_ollama import CUTS, FakeOllama
 from tests.support.process import until
 from tests.support.token_counts import SAMPLES
 from tests.test_reasoner import HELLO, STREAMED, answer, both_ways
 
+OLD_WORDS = "the input length exceeds the context length"
 USUAL = ollama._WINDOW_SECONDS
 
 
@@ -73,7 +75,7 @@ def conversation(turns: int, words: int) -> list[Message]:
     ],
 )
 def test_a_prompt_that_was_cut_is_told_from_one_that_was_not(overflow, messages, status, streams):
-    with FakeOllama(overflow=overflow, num_ctx=4096) as server:
+    with FakeOllama(overflow=overflow, num_ctx=4096, version=CUTS) as server:
         response = answer(AyaReasoner("llama3.2", server.url), messages, streams)
         assert server.chats[0].json.get("truncate") is None
         cut = len(server.chats[0].kept) < len(messages)
@@ -83,6 +85,80 @@ def test_a_prompt_that_was_cut_is_told_from_one_that_was_not(overflow, messages,
         "prompt_tokens": response.metadata["prompt_eval_count"],
     }
     assert status == "truncated" or not cut
+
+
+LONG, WHOLE = [Message("user", "word " * 5_000)], [Message("user", "word " * 3_000)]
+BEHIND = [Message("system", "Be brief."), *WHOLE, *WHOLE]
+
+
+@both_ways
+@pytest.mark.parametrize(
+    "version, overflow", [("0.12.6", "old"), ("0.13.5", "old"), ("0.33.0-rc2", "rendered")]
+)
+@pytest.mark.parametrize("messages, is_cut", [(WHOLE, False), (LONG, True), (BEHIND, True)])
+def test_a_server_that_can_says_itself_whether_a_long_prompt_fits(
+    messages, is_cut, version, overflow, streams
+):
+    with FakeOllama(num_ctx=4096, version=version, overflow=overflow) as server:
+        response = answer(AyaReasoner("llama3.2", server.url), messages, streams)
+        chats = [(seen.json.get("truncate"), seen.kept is not None) for seen in server.chats]
+    assert chats == ([(False, False), (None, True)] if is_cut else [(False, True)])
+    assert response.metadata["context"] == {
+        "status": "truncated" if is_cut else "complete",
+        "window": 4096,
+        "prompt_tokens": response.metadata["prompt_eval_count"],
+        "told_by": "server",
+    }
+
+
+@both_ways
+def test_of_what_could_have_been_left_out_it_is_known_that_it_was_not(streams):
+    aya = Message("system", load_aya_system_prompt())
+    messages = [aya, Message("user", "Hafenmeister " * 1_200)]
+    for version, status in (("0.13.5", "complete"), (CUTS, "unknown")):
+        with FakeOllama(num_ctx=4096, version=version) as server:
+            response = answer(AyaReasoner("llama3.2", server.url), messages, streams)
+        assert response.metadata["context"]["status"] == status
+
+
+@both_ways
+@pytest.mark.parametrize("num_ctx, asks", [(None, False), (200, True)])
+def test_a_short_prompt_is_sent_without_a_question_unless_its_window_is_small(
+    num_ctx, asks, streams
+):
+    options = {} if num_ctx is None else {"num_ctx": num_ctx}
+    with FakeOllama() as server:
+        answer(AyaReasoner("llama3.2", server.url, options=options), HELLO, streams)
+        assert server.chats[0].json.get("truncate") is (False if asks else None)
+        assert (server.requests[0].path == "/api/version") is asks
+
+
+@both_ways
+@pytest.mark.parametrize("version", [CUTS, "", "odd", "0.9"])
+def test_a_server_that_may_not_know_how_is_not_asked_to_refuse_a_prompt(version, streams):
+    with FakeOllama(num_ctx=4096, version=version) as server:
+        response = answer(AyaReasoner("llama3.2", server.url), LONG, streams)
+        assert [seen.json.get("truncate") for seen in server.chats] == [None]
+    assert "told_by" not in response.metadata["context"]
+
+
+@both_ways
+@pytest.mark.parametrize("scenario", ["busy", "bad-gateway", "cut", "load-missing"])
+def test_what_fails_otherwise_is_not_sent_again(scenario, streams):
+    with FakeOllama(scenario=scenario) as server:
+        with pytest.raises(OreError):
+            answer(AyaReasoner("llama3.2", server.url), WHOLE, streams)
+        assert len(server.chats) == 1
+
+
+@both_ways
+def test_an_answer_that_has_begun_is_not_asked_for_again(streams):
+    said = body("Par", done=False) + json.dumps({"error": OLD_WORDS}).encode() + b"\n"
+    with FakeOllama(scenario="body", body=said) as server:
+        with pytest.raises(TurnTooLargeError) as caught:
+            answer(AyaReasoner("llama3.2", server.url), WHOLE, streams)
+        assert len(server.chats) == 1
+    assert (caught.value.partial, caught.value.exit_code) == ("Par", 1)
 
 
 @both_ways
@@ -109,11 +185,15 @@ def test_an_answer_that_ends_in_the_room_that_a_rounded_window_has_cost_nothing(
 @both_ways
 def test_a_window_beyond_what_the_model_was_trained_with_is_not_believed(streams):
     prompt = [Message("user", "word " * 5_000)]
-    with FakeOllama(overflow="old") as server:
+    with FakeOllama(overflow="old", version=CUTS) as server:
         server.ollama.context_length = 4096
         reasoner = AyaReasoner("llama3.2", server.url, options={"num_ctx": 20_000})
         response = answer(reasoner, prompt, streams)
-        assert [seen.path for seen in server.requests] == ["/api/chat", "/api/show"]
+        assert [seen.path for seen in server.requests] == [
+            "/api/version",
+            "/api/chat",
+            "/api/show",
+        ]
     assert response.metadata["context"]["status"] == "truncated"
     assert response.metadata["context"]["window"] == 4096
 
@@ -230,7 +310,7 @@ OWN = "A boat pays by its length. " * 90
 def test_a_prompt_that_was_cut_in_half_for_what_the_modelfile_adds_is_told(
     shown, tokens, status, streams
 ):
-    with FakeOllama(num_ctx=2048) as server:
+    with FakeOllama(num_ctx=2048, version=CUTS) as server:
         server.ollama.shown, server.ollama.tokens = shown, tokens
         response = answer(AyaReasoner("llama3.2", server.url), [Message("user", "Hi.")], streams)
     assert response.metadata["context"]["status"] == status
@@ -246,7 +326,7 @@ def test_a_turn_whose_system_prompt_can_not_have_been_left_out_is_complete(
         Message("system", load_aya_system_prompt()),
         Message("user", "Hafenmeister " * words),
     ]
-    with FakeOllama(num_ctx=4096, overflow=overflow) as server:
+    with FakeOllama(num_ctx=4096, overflow=overflow, version=CUTS) as server:
         response = answer(AyaReasoner("llama3.2", server.url), messages, streams)
     assert response.metadata["context"]["status"] == status
 
@@ -289,7 +369,7 @@ def test_a_system_prompt_of_the_modelfile_that_was_left_out_is_told(
     shown, messages, status, overflow, streams
 ):
     """See ``chatPrompt`` of Ollama 0.13.5: what is before the last message is left out, all of it."""
-    with FakeOllama(num_ctx=512, overflow=overflow) as server:
+    with FakeOllama(num_ctx=512, overflow=overflow, version=CUTS) as server:
         server.ollama.shown = shown
         response = answer(AyaReasoner("llama3.2", server.url), messages, streams)
     assert response.metadata["context"]["status"] == status
@@ -302,7 +382,9 @@ FEW = body("Yes.", done=True, done_reason="stop", prompt_eval_count=14, eval_cou
 @both_ways
 @pytest.mark.parametrize("keep_alive", [None, 0])
 def test_far_fewer_tokens_than_the_text_can_have_are_a_cut_whatever_the_window(keep_alive, streams):
-    with FakeOllama(scenario="body", body=FEW) as server:  # no model is listed as loaded
+    with FakeOllama(
+        scenario="body", body=FEW, version=CUTS
+    ) as server:  # no model is listed as loaded
         reasoner = AyaReasoner("llama3.2", server.url, keep_alive=keep_alive)
         context = answer(reasoner, WORDS, streams).metadata["context"]
     assert context == {"status": "truncated", "window": None, "prompt_tokens": 14}
@@ -414,7 +496,7 @@ def test_a_strict_turn_never_passes_where_nobody_knows(last, why, streams):
 def test_dense_text_that_was_cut_in_half_is_told(kind, streams):
     text = SAMPLES[kind][0] * 20
     last = body("Yes.", done=True, done_reason="stop", prompt_eval_count=514, eval_count=2)
-    with FakeOllama(scenario="body", body=last) as server:
+    with FakeOllama(scenario="body", body=last, version=CUTS) as server:
         reasoner = AyaReasoner("llama3.2", server.url, options={"num_ctx": 1024})
         context = answer(reasoner, [Message("user", text)], streams).metadata["context"]
     assert context["status"] == "truncated"
@@ -426,7 +508,7 @@ def test_dense_text_that_was_cut_in_half_is_told(kind, streams):
     "count, status", [(524, "truncated"), (525, "truncated"), (526, "complete")]
 )
 def test_a_cut_that_keeps_more_of_the_beginning_is_told(options, count, status, streams):
-    with FakeOllama() as server:
+    with FakeOllama(version=CUTS) as server:
         server.ollama.tokens = count
         if not options:
             server.ollama.shown = {"parameters": "num_keep                       24"}
