@@ -129,6 +129,16 @@ def test_what_cannot_be_said_has_its_reason_and_advice_in_python_s_words(opening
         assert "can't follow an answer" in ore.judge(old, again).reason
 
 
+@pytest.mark.parametrize("name, joins", [("ollama", False), ("embedded", True)])
+def test_messages_that_were_not_joined_are_left_so_but_for_the_engine(opening, place, name, joins):
+    """The engine refuses what would get lost, and joins what another model of that name can't take."""
+    place.name = name
+    old = run(place)
+    provenance = {**old.provenance, "backend": name, "joined": None}
+    recalled = opening.recall(dataclasses.replace(old, provenance=provenance))
+    assert (recalled.apart, opening.settings(recalled).joins) == (name, joins)
+
+
 def test_a_backend_that_is_not_there_is_raised_whatever_the_run(place):
     def gone(wanted):
         raise ServerUnreachableError("Nobody is there.")
