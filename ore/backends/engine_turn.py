@@ -50,10 +50,10 @@ Scored = TypeVar("Scored")
 class EmbeddedReasoner(StreamingReasoner, Scorer):
     """Answers with a model of its own. The model is loaded at the first turn, then kept.
 
-    The same messages get the same answer on the same machine, for the temperature is 0 unless
-    asked otherwise. Within a conversation (``Settings.conversation``) the engine keeps what it has
-    computed, and ``metadata["cached_tokens"]`` says how much of a prompt it took from there; then an
-    answer may differ from one that is computed afresh. The option ``cache_prompt=False`` turns it off.
+    The same messages get the same answer on the same machine, with as many threads that write it
+    and the temperature 0, the default. Within a conversation (``Settings.conversation``) the engine
+    keeps what it computed, and ``metadata["cached_tokens"]`` says how much of a prompt it took from
+    there; an answer may differ from one computed afresh. ``cache_prompt=False`` turns it off.
 
     Args:
         model_id: A model's name, or the path of a GGUF file.
