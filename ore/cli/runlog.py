@@ -13,7 +13,7 @@ from ore.cli.options import Options
 from ore.cli.rules import ARTIFACT_PATHS
 from ore.errors import UsageError
 from ore.files import reason
-from ore.files.home import expanded
+from ore.files.home import expanded, is_address
 from ore.files.neutral import value_shown
 
 
@@ -22,9 +22,14 @@ def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
 
     Raises:
         UsageError: ``ORE_RUNS`` is relative: every folder would have a log of its own. Or ``--runs``
-            is relative to a folder that is gone. Or one of them begins with ``~``, and no home is known.
+            is an address, or relative to a folder that is gone. Or one of them begins with ``~``, and no home is known.
     """
     if options.runs is not None:
+        if is_address(options.runs):
+            raise UsageError(
+                f"--runs can't be an address ({options.runs}), for a log is kept on this machine: name a "
+                f"folder."
+            )
         try:
             return RunLog(Path(os.path.abspath(expanded(options.runs))))
         except OSError as exc:  # there is no current folder any more

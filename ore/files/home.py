@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from ore.errors import HomeError, UsageError
 from ore.files.neutral import value_shown
+
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:(?=/)", re.IGNORECASE)
 
 
 def ore_home(environ: Mapping[str, str] | None = None) -> Path:
@@ -52,6 +55,12 @@ def expanded(path: str) -> str:
             f"{path!r} begins with a user whose home is not known: write the full path."
         )
     return found
+
+
+def is_address(path: str) -> bool:
+    """Return whether a path begins as an address does (``s3:/``), and nothing here is called so."""
+    found = _ADDRESS.match(path)
+    return found is not None and not os.path.lexists(found[0])
 
 
 def instead_of(folder: Path) -> str:

@@ -21,6 +21,7 @@ from ore.artifact.verify import HOLDS, check
 from ore.errors import ArtifactError, FileAccessError
 from ore.files import make_private, read_regular, reason, replace_file
 from ore.files.folder import Folder
+from ore.files.home import is_address
 from ore.files.locks import holder, try_lock
 from ore.files.neutral import one_line
 from ore.files.strictjson import is_object
@@ -69,6 +70,8 @@ class RowFolder:
 
     def check(self) -> None:
         """Raise ``ArtifactError`` where nothing can be written to it, as far as that shows now."""
+        if is_address(str(self.root)):
+            raise self._unwritable(self.root, "it is an address, and they are kept on this machine")
         try:
             with suppress(OSError):  # what is in its way is looked at next
                 os.lstat(self.root)

@@ -541,6 +541,17 @@ def test_an_address_that_a_file_is_to_be_written_to_is_shown_without_its_passwor
     assert f"there is no folder {scheme}:/…@box; make it first" in result.err
 
 
+@pytest.mark.parametrize("flags", [("--runs",), ("--rows", "t.csv", "--artifact-out")])
+def test_no_folder_is_made_that_has_the_password_of_an_address_in_its_name(
+    flags, home, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("n\n1\n")
+    result = run_ore("Hi {{n}}", *flags, "s3://me:hunter2@box/runs")
+    assert result.code in (1, 2) and SECRET not in result.out + result.err
+    assert "an address" in result.err and not (tmp_path / "s3:").exists()
+
+
 @pytest.mark.slow
 def test_logins_are_looked_for_in_time_that_grows_with_the_text():
     for part in ("http:", "http:\\", "ab:/x:", "http:a:1", "@"):
