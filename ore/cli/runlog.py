@@ -22,7 +22,8 @@ def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
 
     Raises:
         UsageError: ``ORE_RUNS`` is relative: every folder would have a log of its own. Or ``--runs``
-            is an address, or relative to a folder that is gone. Or one of them begins with ``~``, and no home is known.
+            is an address, or relative to a folder that is gone. Or one of them begins with ``~``, and
+            no home is known.
     """
     if options.runs is not None:
         if is_address(options.runs):
