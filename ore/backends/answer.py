@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from ore.backends.http import REPLY_LIMIT, TooLarge
+from ore.backends.window import LARGER_WINDOW, ends_answer
 from ore.errors import UsageError
 from ore.types import Message
 
@@ -56,6 +58,31 @@ def count(value: object) -> int:
 def known_count(value: object) -> int | None:
     """Return a number of tokens or nanoseconds that a server gave, or None for anything else."""
     return value if type(value) is int and 0 <= value < 1 << 53 else None  # else no JSON keeps it
+
+
+def limit_of(asked: object, fit: Mapping[str, Any], written: int, *, advises: bool = True) -> str:
+    """Return which limit cut an answer off, as far as the counts tell.
+
+    Args:
+        asked: The ``num_predict`` that was asked for, if one was.
+        fit: ``window`` and ``prompt_tokens``, in tokens, where they are known.
+        written: How many tokens the answer has; 0 is not known.
+        advises: Whether to say what sets another limit, too.
+    """
+    window, is_asked = fit.get("window"), isinstance(asked, int) and asked >= 0
+    if is_asked and written == (asked or 1):  # one comes where none may
+        return f"`options[num_predict={asked}]`"
+    if window and ends_answer(window, fit.get("prompt_tokens", 0), written):
+        what = f"the context window of {window} tokens"
+        return f"{what}, which {LARGER_WINDOW}, may make larger" if advises else what
+    if is_asked:
+        return f"`options[num_predict={asked}]`, or the context window"
+    count = "1 token" if written == 1 else f"{written} tokens"
+    own = f"the model's or the server's own{f' after {count}' if written else ''}"
+    advice = "`options['num_predict']` sets another" if advises else ""
+    if not window:
+        return f"{own}{f' ({advice})' if advice else ''}, or the context window"
+    return f"{own}{f'; {advice}' if advice else ''}"
 
 
 class Answer:

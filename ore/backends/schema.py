@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ore.backends.answer import limit_of
 from ore.backends.http import MOST_VALUES, REPLY_LIMIT, shorten
 from ore.backends.schema_fields import parse_fields
 from ore.backends.window import LARGER_WINDOW, ends_answer
@@ -76,7 +77,8 @@ def parse_answer(response: Response, judge: Judge) -> Any:
     cut, text = cut_off_by(response.metadata), response.content
     also = _more_room(response.metadata, _LONGER.get(cut or "", ""))
     if cut:
-        raise _mismatch(f"it was cut off by {cut}", text, also)
+        by = f"{cut}: {_limit(response.metadata)}" if cut == "a limit" else cut
+        raise _mismatch(f"it was cut off by {by}", text, also)
     try:
         value = strictjson.parse(text.encode("utf-8"), limit=REPLY_LIMIT, most=MOST_VALUES)
         violation = judge.violation(value)
@@ -174,6 +176,13 @@ def _more_room(metadata: Mapping[str, Any], longer: str) -> str:
     counts = fit.get("prompt_tokens"), metadata.get("eval_count")
     read, written = (above_zero(each) or 0 for each in counts)
     return _ROOM if window and ends_answer(window, read, written) else longer
+
+
+def _limit(metadata: Mapping[str, Any]) -> str:
+    """Return which limit cut an answer off: see ``limit_of``."""
+    fit, asked = part(metadata, "context"), part(metadata, "options").get("num_predict")
+    sizes = {name: above_zero(fit.get(name)) or 0 for name in ("window", "prompt_tokens")}
+    return limit_of(asked, sizes, above_zero(metadata.get("eval_count")) or 0, advises=False)
 
 
 def _mismatch(reason: str, text: str, also: str) -> SchemaMismatchError:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
+from ore.backends.answer import limit_of
 from ore.backends.joining import fewer_read, not_read
 from ore.backends.settings import Settings
-from ore.backends.window import LARGER_WINDOW, ends_answer
+from ore.backends.window import LARGER_WINDOW
 from ore.files.neutral import brief, one_line
 from ore.files.strictjson import above_zero, is_list, part
 from ore.types import ExecutionArtifact, Response
@@ -46,7 +47,7 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
     written = above_zero(response.metadata.get("eval_count")) or 0
     cut = cut_off_by(response.metadata)
     if cut == "a limit":
-        limit = _limit_of(settings.options.get("num_predict"), fit, written)
+        limit = limit_of(settings.options.get("num_predict"), fit, written)
         yield f"The answer was cut off by a limit: {limit}."
     elif cut == "the server":
         reason = response.metadata["done_reason"]
@@ -204,23 +205,6 @@ class RepeatedLines:
 
 def _tokens(number: int) -> str:
     return "1 token" if number == 1 else f"{number} tokens"
-
-
-def _limit_of(asked: object, fit: Mapping[str, Any], written: int) -> str:
-    """Return which limit cut an answer off, as far as the counts tell; ``asked`` is num_predict."""
-    window, is_asked = fit.get("window"), isinstance(asked, int) and asked >= 0
-    if is_asked and written == (asked or 1):  # one comes where none may
-        return f"`options[num_predict={asked}]`"
-    if window and ends_answer(window, fit.get("prompt_tokens", 0), written):
-        what = f"the context window of {window} tokens"
-        return f"{what}, which {LARGER_WINDOW}, may make larger"
-    if is_asked:
-        return f"`options[num_predict={asked}]`, or the context window"
-    after = f" after {_tokens(written)}" if written else ""
-    own = f"the model's or the server's own{after}"
-    if not window:
-        return f"{own} (`options['num_predict']` sets another), or the context window"
-    return f"{own}; `options['num_predict']` sets another"
 
 
 def read_whole(stream: Generator[str, None, Response], notice: Callable[[str], object]) -> Response:

@@ -129,6 +129,27 @@ def test_what_had_no_room_in_the_window_is_said_of_an_answer_that_is_refused(ore
     assert ("or shorten the prompt" in ended.err) is (fit[0] == "truncated")
 
 
+@pytest.mark.parametrize(
+    "asked, context, limit",
+    [
+        (5, {}, "-o num_predict=5"),
+        (9, {}, "-o num_predict=9, or the context window"),
+        (9, {"window": 16, "prompt_tokens": 11}, "the context window of 16 tokens"),
+        (
+            None,
+            {"window": 512, "prompt_tokens": 11},
+            "the model's or the server's own after 5 tokens",
+        ),
+        (None, {}, "the model's or the server's own after 5 tokens, or the context window"),
+    ],
+)
+def test_the_limit_that_cut_off_an_answer_is_named(ore, asked, context, limit):
+    metadata = {"done_reason": "length", "eval_count": 5, "context": context}
+    metadata |= {} if asked is None else {"options": {"num_predict": asked}}
+    result = ore("hi", "--schema", TEXT, replies=["{"], metadata=metadata)
+    assert f"it was cut off by a limit: {limit}), so" in result.err
+
+
 def test_exactly_one_call_is_made(ore):
     assert len(ore("hi", "--schema", TEXT, replies=["x"]).calls) == 1
 
