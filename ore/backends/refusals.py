@@ -246,7 +246,7 @@ def openai_status_error(
     text = openai_words(body)
     plain = shorten(text or body.decode("utf-8", "replace")) or "no text"
     is_page = plain.startswith("<")
-    status = 401 if status == 400 and re.search(BAD_KEY, plain) else status
+    status = 401 if status in (400, 403) and re.search(BAD_KEY, plain) else status
     plain = "a web page" if is_page else plain
     words = text or plain
     if status in _REDIRECTS:

@@ -120,7 +120,7 @@ NOTHING_THERE = _any_of(
 )
 """What servers say of an address that nothing is at: FastAPI, llama.cpp's, Kong, OpenAI's, Groq's."""
 BAD_KEY = _any_of(r"API key not valid", r"(invalid|incorrect).api.key")
-"""What Gemini's and xAI's servers say with status 400, where others use 401."""
+"""What Gemini's and xAI's servers say with status 400, and LM-Proxy with 403, where others use 401."""
 OF_ONE_TURN = _any_of(r"jinja", r"roles must alternate", r"parse grammar", r"JSON schema")
 """What llama.cpp's server says with status 500 of messages, or a schema, that it can't take."""
 NO_MEMORY = r"system memory|out.of.memory|insufficient memory"

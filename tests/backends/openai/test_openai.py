@@ -193,7 +193,7 @@ def test_a_request_that_is_refused_is_the_turn_s_own_fault(status, said, is_of_t
     assert isinstance(error, TurnFailedError) is is_of_turn and said in str(error)
 
 
-@pytest.mark.parametrize("status", [400, 401])
+@pytest.mark.parametrize("status", [400, 401, 403])
 @pytest.mark.parametrize(
     "body",
     [
