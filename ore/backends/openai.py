@@ -17,7 +17,7 @@ from ore.backends.http import Deadline, TooLarge
 from ore.backends.images import fewest_tokens
 from ore.backends.llama_score import Asking
 from ore.backends.openai_client import Call, check_installed, load_packages
-from ore.backends.openai_models import LOOK_UP_SECONDS, entry_of, listed, meta_of, window_of
+from ore.backends.openai_models import LOOK_UP_SECONDS, described, entry_of, listed, window_of
 from ore.backends.openai_parts import Parts
 from ore.backends.openai_reading import read
 from ore.backends.openai_request import check_settings, request_of, sent_of
@@ -73,10 +73,7 @@ class OpenAIBackend(Backend):
         return [entry["id"] for entry in self._entries()]
 
     def described(self, *, whole: bool = False) -> list[Model]:
-        return [
-            Model(entry["id"], meta_of(entry).get("size"), None, None, window_of(entry))
-            for entry in self._entries()
-        ]
+        return [described(entry) for entry in self._entries()]
 
     def _entries(self) -> list[dict[str, Any]]:
         seconds = min(self._seconds or LOOK_UP_SECONDS, LOOK_UP_SECONDS)

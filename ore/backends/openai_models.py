@@ -6,12 +6,14 @@ import re
 from contextlib import closing
 from typing import Any
 
+from ore.backends import Model
 from ore.backends.address import Host
 from ore.backends.answer import known_count
 from ore.backends.http import Deadline
 from ore.backends.model_names import can_be_sent
 from ore.backends.openai_client import Call, load_packages
 from ore.errors import BackendError
+from ore.files.neutral import word
 from ore.files.strictjson import part
 
 _REFUSING = ("llamacpp", "sglang", "vllm")
@@ -67,6 +69,22 @@ def names_of(entry: dict[str, Any]) -> set[str]:
     also = entry.get("aliases")
     others = also if isinstance(also, list) else ()
     return {entry["id"], *(name for name in others if isinstance(name, str))}
+
+
+def described(entry: dict[str, Any]) -> Model:
+    """Return what a list says of a model; most servers give only its name."""
+    about, quantization = meta_of(entry), word(part(entry, "meta").get("ftype"))
+    size, number = about.get("size"), about.get("n_params")
+    return Model(
+        entry["id"], size, _in_short(number) if number else None, quantization, window_of(entry)
+    )
+
+
+def _in_short(number: int) -> str:
+    """Return a number of parameters as Ollama writes it: ``134.52M``, ``3.2B``."""
+    if number < 10**9:
+        return f"{number / 1e6:.2f}M"
+    return f"{number / 1e9:.1f}B"
 
 
 def window_of(entry: dict[str, Any]) -> int | None:

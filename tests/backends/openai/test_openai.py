@@ -865,18 +865,27 @@ def test_one_reasoner_serves_several_threads():
 
 
 @pytest.mark.parametrize(
-    "about, size, window",
+    "about, size, parameters, quantization, window",
     [
-        ({"meta": {"n_ctx": 4096, "size": 96_576_768}, "max_model_len": None}, 96_576_768, 4096),
-        ({"max_model_len": 8192}, None, 8192),
-        ({"meta": "odd", "max_model_len": "odd"}, None, None),
-        ({"meta": {"n_ctx": -1, "size": 1 << 60}, "max_model_len": 0}, None, None),
+        (
+            {"meta": {"n_ctx": 4096, "size": 96_576_768}, "max_model_len": None},
+            *(96_576_768, None, None, 4096),
+        ),
+        ({"meta": {"n_params": 134_515_008, "ftype": "Q4_1"}}, None, "134.52M", "Q4_1", 4096),
+        ({"meta": {"n_params": 8_030_261_312, "ftype": "a\nb"}}, None, "8.0B", None, 4096),
+        ({"meta": {"n_params": 0, "ftype": 7}}, None, None, None, 4096),
+        ({"max_model_len": 8192}, None, None, None, 8192),
+        ({"meta": "odd", "max_model_len": "odd"}, None, None, None, None),
+        ({"meta": {"n_ctx": -1, "size": 1 << 60}, "max_model_len": 0}, None, None, None, None),
     ],
 )
-def test_a_model_is_listed_with_what_its_server_says_of_it(about, size, window):
+def test_a_model_is_listed_with_what_its_server_says_of_it(
+    about, size, parameters, quantization, window
+):
     with FakeOpenAI(about=about) as fake:
-        found = OpenAIBackend(Host(fake.url, "--host")).described()
-    assert [(each.name, each.size, each.window) for each in found] == [("small", size, window)]
+        (found,) = OpenAIBackend(Host(fake.url, "--host")).described()
+    known = (found.size, found.parameters, found.quantization, found.window)
+    assert (found.name, *known) == ("small", size, parameters, quantization, window)
 
 
 def test_what_a_server_reused_of_a_prompt_is_kept():
