@@ -36,7 +36,8 @@ _MOST_LISTED = 100
 def described(checked: Checked, artifact: ExecutionArtifact) -> dict[str, Any]:
     """Return what an artifact says of its run, as a JSON object, after whether it holds."""
     provenance, hashed = artifact.provenance or {}, hashed_sources(artifact)
-    choice, doubt = artifact.output.metadata.get("choice"), doubt_of_images(artifact)
+    metadata = artifact.output.metadata
+    choice, doubt = metadata.get("choice"), doubt_of_images(artifact)
     named = {
         kind: [
             {"name": source.removeprefix(prefix), "sha256": sha256}
@@ -59,9 +60,9 @@ def described(checked: Checked, artifact: ExecutionArtifact) -> dict[str, Any]:
         "system_prompt": _system_prompt(artifact, hashed),
         **named,
         "earlier_messages": sum(is_of_session(source) for source, _ in hashed),
-        "images": artifact.output.metadata.get("images") or [],
-        **({"images_read": False} if doubt is not None else {}),
-        **_cuts(artifact.output.metadata),
+        "images": metadata.get("images") or [],
+        **({"images_read": metadata.get("images_read")} if doubt is not None else {}),
+        **_cuts(metadata),
         "routing": artifact.input.routing,
         "continuation": vars(artifact.continuation),
         **{key: provenance[key] for key in _OF_FILES if isinstance(provenance.get(key), dict)},
@@ -110,7 +111,7 @@ def as_markdown(run: dict[str, Any]) -> str:
     lines += [f"- Permissions: {_codes(run['grants'])}"] if run["grants"] else []
     for kind in _NAMED:
         lines += _listed(kind, run[kind])
-    doubt = f" ({MAY_BE_UNREAD})" if run.get("images_read") is False else ""
+    doubt = f" ({MAY_BE_UNREAD})" if "images_read" in run else ""
     lines += [f"- Images: {_codes(run['images'])}{doubt}"] if run["images"] else []
     lines += ["- Prompt: the model has not seen all of it"] if run.get("is_truncated") else []
     lines += [f"- Answer: cut off by {run['cut_off_by']}"] if "cut_off_by" in run else []

@@ -10,7 +10,7 @@ from typing import Any
 from ore.artifact.canonical import digest, text_digest
 from ore.files.strictjson import is_list
 from ore.types import ExecutionArtifact
-from ore.types.artifact_fields import other_model
+from ore.types.artifact_fields import has_uncounted_images, other_model
 
 PERSONA, SYSTEM = "persona", "system"
 """The two sources of a system prompt: a persona, Aya's too, or a text of the user's own."""
@@ -25,7 +25,7 @@ ANSWER_OF = "artifact:"
 """What stands before the id of a run, where its answer was sent as a message."""
 
 MAY_BE_UNREAD = "the model may not have read them"
-"""Said beside a run's images, where the server counted too few tokens for any (``images_read``)."""
+"""Said beside a run's images: the server counted too few tokens for any (``images_read``), or none at all."""
 
 
 def answered_by(artifact: ExecutionArtifact) -> str:
@@ -36,7 +36,9 @@ def answered_by(artifact: ExecutionArtifact) -> str:
 
 def doubt_of_images(artifact: ExecutionArtifact) -> str | None:
     """Return what to say beside a run's images, or None."""
-    return MAY_BE_UNREAD if artifact.output.metadata.get("images_read") is False else None
+    metadata = artifact.output.metadata
+    is_doubted = metadata.get("images_read") is False or has_uncounted_images(metadata)
+    return MAY_BE_UNREAD if is_doubted else None
 
 
 def hashed_sources(artifact: ExecutionArtifact) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from ore.backends.window import LARGER_WINDOW
 from ore.files.neutral import brief, one_line
 from ore.files.strictjson import above_zero, is_list, part
 from ore.types import ExecutionArtifact, Response
-from ore.types.artifact_fields import cut_off_by, other_model
+from ore.types.artifact_fields import cut_off_by, has_uncounted_images, other_model
 
 _MOST_NOTES, _LONGEST_NOTE = 20, 1000  # of a turn, and characters of one
 NEARLY_FULL = 0.9
@@ -84,7 +84,7 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
 def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]:
     """Yield what else to know of an answer, a sentence each, though it may be what was asked for.
 
-    It is empty, goes round in circles, is a word that the model would hardly say, or nearly fills the
+    It is empty, may be without the image, goes round in circles, is a word that the model would hardly say, or nearly fills the
     context window.
 
     Args:
@@ -99,6 +99,11 @@ def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]
     if not response.content.strip():
         asks = response.metadata.get("asked_for_tools") is True
         yield f"The answer is empty{_ASKED_FOR_TOOLS if asks else ''}."
+    if has_uncounted_images(response.metadata):
+        yield (
+            "The server did not say how many tokens it read: whether the model has seen the image is not "
+            "known."
+        )
     if RepeatedLines().closed_by(response.content + "\n"):
         yield IN_CIRCLES
     if (seldom := seldom_said(response)) is not None:

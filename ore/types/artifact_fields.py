@@ -42,6 +42,11 @@ def cut_off_by(metadata: Mapping[str, Any]) -> str | None:
     return _CUTS.get(reason.lower().replace("-", "_").removeprefix("finish_reason_"))
 
 
+def has_uncounted_images(metadata: Mapping[str, Any]) -> bool:
+    """Return whether images were sent with a prompt whose tokens the server did not count."""
+    return bool(metadata.get("images")) and metadata.get("prompt_eval_count", 0) is None
+
+
 def other_model(asked: str, metadata: Mapping[str, Any]) -> str | None:
     """Return which model gave an answer with these metadata, where it is another than ``asked``."""
     answered = metadata.get("response_model")

@@ -136,6 +136,13 @@ def test_nothing_of_an_artifact_is_obeyed_or_leaves_its_fence(ore, folder, run):
     assert page.endswith("`````\n^[[2J```\n````\n`````\n")
 
 
+def test_images_are_not_claimed_where_the_server_counted_no_tokens(ore, folder, run):
+    images = {"images": ["a" * 64], "prompt_eval_count": None}
+    rewrite(folder / "run.json", lambda document: document["output"]["metadata"].update(images))
+    assert "` (the model may not have read them)\n" in ore("--show", "run.json").out
+    assert ore("--show", "run.json", "--json").json["images_read"] is None
+
+
 @pytest.mark.parametrize(
     "read, doubt", [(False, " (the model may not have read them)"), (None, "")]
 )

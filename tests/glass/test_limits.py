@@ -129,6 +129,15 @@ def test_a_model_has_its_name_there_without_what_a_list_adds_to_it(asked, answer
     assert len(said) == is_other
 
 
+@pytest.mark.parametrize("images, count, said", [(1, None, 1), (1, 21, 0), (0, None, 0)])
+def test_of_an_image_whose_tokens_were_not_counted_it_is_said_that_nobody_knows(
+    images, count, said
+):
+    metadata = {"images": ["a" * 64] * images, "prompt_eval_count": count}
+    found = list(ore.notices_of(Response("A", "m", metadata=metadata)))
+    assert len(found) == said and all("has seen the image is not known" in each for each in found)
+
+
 @pytest.mark.parametrize(
     "text, context, in_session, sentences",
     [
