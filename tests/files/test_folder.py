@@ -95,6 +95,19 @@ def test_a_folder_of_another_user_is_refused(tmp_path):
         pass
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give links away")
+def test_a_folder_behind_a_link_of_another_user_is_refused(tmp_path):
+    (tmp_path / "real/ore").mkdir(parents=True, mode=0o700)
+    (tmp_path / "link").symlink_to("real")
+    with Folder(tmp_path / "link/ore"):
+        os.chown(tmp_path / "link", 12345, -1, follow_symlinks=False)
+    with (
+        pytest.raises(FileAccessError, match=f"run chown -h 0 {tmp_path}/link.$"),
+        Folder(tmp_path / "link/ore"),
+    ):
+        pass
+
+
 @pytest.mark.parametrize("kind", ["link", "dangling link", "file"])
 def test_a_path_that_is_not_a_folder_is_refused(tmp_path, kind):
     path, target = tmp_path / "sessions", tmp_path / "target"
