@@ -183,16 +183,18 @@ def _access_list(path: Path | str) -> bytes:
 def _is_private(group: int) -> bool:
     """Tell whether a group is the own group of a user whose files are trusted, and nobody else's.
 
-    It has that user's name. Users whose first group it is are not listed among its members.
+    It has that user's name. Users whose first group it is are not listed among its members, and groups
+    of another name may have its number.
     """
-    pwd, users = import_module("pwd"), {}  # which no usual turn needs
+    pwd, grp, users = import_module("pwd"), import_module("grp"), {}  # which no usual turn needs
     try:
-        found = import_module("grp").getgrgid(group)
+        found = grp.getgrgid(group)
     except KeyError:
         return False
+    listed = {*found.gr_mem, *(m for g in grp.getgrall() if g.gr_gid == group for m in g.gr_mem)}
     for user in _owners():
         with suppress(KeyError):
             users[pwd.getpwuid(user).pw_name] = pwd.getpwuid(user).pw_gid
-    if users.get(found.gr_name) != found.gr_gid or not users.keys() >= set(found.gr_mem):
+    if users.get(found.gr_name) != found.gr_gid or not users.keys() >= listed:
         return False
     return all(each.pw_uid in _owners() for each in pwd.getpwall() if each.pw_gid == group)

@@ -125,6 +125,14 @@ def test_a_group_is_not_the_user_alone_where_it_is_another_user_s_first_one(monk
     assert "others can write" in distrust(status(0o775, group=MINE), "/x")
 
 
+def test_a_group_is_not_the_user_alone_where_another_group_with_its_number_has_members(monkeypatch):
+    """As ``groupadd -o -g 1000 staff`` makes one."""
+    monkeypatch.setattr("grp.getgrgid", lambda number: Group(NAME, []))
+    monkeypatch.setattr("grp.getgrall", lambda: [Group(NAME, []), Group("staff", ["eve"])])
+    monkeypatch.setattr("pwd.getpwall", lambda: [])
+    assert "others can write" in distrust(status(0o775, group=MINE), "/x")
+
+
 def test_the_own_group_of_who_called_sudo_may_write(monkeypatch):
     """As umask 002 makes the files that root is to use for that user."""
     bob = pwd.struct_passwd(("bob", "x", OTHER, OTHER, "", "/", "/bin/sh"))
