@@ -22,7 +22,7 @@ from ore.files import (
 )
 from ore.files.home import instead_of
 from ore.files.neutral import one_line
-from ore.files.trust import distrust, distrust_path
+from ore.files.trust import distrust, distrust_now
 
 _LOOK_SECONDS = 0.005
 
@@ -160,5 +160,5 @@ def _require_private(path: Path, status: os.stat_result) -> None:
             f"for models set ORE_MODEL_DIR to one.",
             path,
         )
-    if why := distrust(status, path) or distrust_path(path):  # it may be behind another's link
+    if why := distrust(status, path) or distrust_now(path):  # or a link on its way
         raise FileAccessError(f"Nothing in {one_line(str(path))} is used: {why}.", path)

@@ -62,6 +62,18 @@ def distrust_path(path: Path | str) -> str:
     return ""
 
 
+def distrust_now(path: Path | str) -> str:
+    """Return what ``distrust_path`` says of ``path``, or of ORE's home if ``path`` is right below it.
+
+    Raises:
+        OSError: The system does not tell.
+    """
+    with suppress(HomeError):
+        if Path(path).parent == (home := ore_home()):
+            return distrust_path(home) or distrust_path(path)
+    return distrust_path(path)
+
+
 def is_as_safe(path: Path | str, program: Path | str) -> bool:
     """Tell whether nobody can write to ``path``, or lead it elsewhere, who can't write to ``program``.
 

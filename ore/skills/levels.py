@@ -18,7 +18,7 @@ from ore.errors import (
 from ore.files import decode_text, read_confined, reason
 from ore.files.home import ore_home
 from ore.files.neutral import brief, one_line
-from ore.files.trust import distrust, distrust_path
+from ore.files.trust import distrust, distrust_now, distrust_path
 from ore.types import SkillMetadata
 
 Report = Callable[[str], None]
@@ -88,7 +88,7 @@ def load_skill_resource(folder: Path | str, ref: str) -> str:
     name = _folder_name(folder)
     where = f"'{brief(ref)}' in the skill folder '{one_line(name)}'"
     try:
-        data = read_confined(folder, ref, MAX_RESOURCE_BYTES, judge=_judge(folder))
+        data = read_confined(folder, ref, MAX_RESOURCE_BYTES, judge=_judge(folder, anew=True))
         return decode_text(data, f"The resource {where}", ref).replace("\r\n", "\n")
     except PermissionError as exc:
         message = f"Path traversal blocked: {where} {reason(exc)}; name a file inside it."
@@ -119,7 +119,8 @@ def _parts(folder: Path | str, head: int | None = None) -> tuple[str, str]:
 
     shown = f"{SKILL_FILE} in the skill folder '{_folder_name(folder)}'"
     try:
-        data = read_confined(folder, SKILL_FILE, MAX_SKILL_BYTES, head=head, judge=_judge(folder))
+        judge = _judge(folder, anew=head is None)
+        data = read_confined(folder, SKILL_FILE, MAX_SKILL_BYTES, head=head, judge=judge)
         frontmatter, body = split(data)
         checked = data if head is None else data[: len(data) - len(body)]
         decode_text(checked, shown, SKILL_FILE)
@@ -134,16 +135,22 @@ def _parts(folder: Path | str, head: int | None = None) -> tuple[str, str]:
     return frontmatter.decode(), body.decode(errors="replace").replace("\r\n", "\n")
 
 
-def _judge(folder: Path | str) -> Callable[[os.stat_result, str], str] | None:
-    """Return what judges files of the user's own skills; another folder was chosen by whoever names it."""
+def _judge(folder: Path | str, anew: bool) -> Callable[[os.stat_result, str], str] | None:
+    """Return what judges files of the user's own skills; another folder was chosen by whoever names it.
+
+    Args:
+        folder: The skill's.
+        anew: Whether the folder of all skills, and ORE's home, are judged once more.
+    """
+
+    def judge(status: os.stat_result, path: str) -> str:
+        # The skill's folder may be a link.
+        return distrust(status, path) or distrust_path(path) or (distrust_now(own) if anew else "")
+
     with suppress(HomeError):
-        if Path(folder).parent == ore_home() / "skills":
-            return _distrust
+        if Path(folder).parent == (own := ore_home() / "skills"):
+            return judge
     return None
-
-
-def _distrust(status: os.stat_result, path: str) -> str:
-    return distrust(status, path) or distrust_path(path)  # the skill's folder may be a link
 
 
 def _required(folder: Path | str, fields: dict[Any, Any], field: str) -> str:

@@ -108,6 +108,19 @@ def test_a_folder_behind_a_link_of_another_user_is_refused(tmp_path):
         pass
 
 
+def test_a_folder_of_ore_s_home_is_refused_where_others_can_write_to_that_by_now(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("ORE_HOME", str(tmp_path))
+    with Folder(tmp_path / "sessions", make=True):
+        tmp_path.chmod(0o777)
+    with (
+        pytest.raises(FileAccessError, match=f"others can write to it; run chmod go-w {tmp_path};"),
+        Folder(tmp_path / "sessions"),
+    ):
+        pass
+
+
 @pytest.mark.parametrize("kind", ["link", "dangling link", "file"])
 def test_a_path_that_is_not_a_folder_is_refused(tmp_path, kind):
     path, target = tmp_path / "sessions", tmp_path / "target"

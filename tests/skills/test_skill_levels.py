@@ -256,6 +256,21 @@ def test_a_skill_md_that_may_not_be_read_is_refused(tmp_path):
         load_skill_metadata(folder)
 
 
+@pytest.mark.parametrize("folder", ["", "skills"])
+def test_a_skill_of_one_s_own_is_not_used_where_others_can_write_above_it_by_now(
+    folder, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("ORE_HOME", str(tmp_path))
+    skill = write_skill(tmp_path / "skills", references__a_md="A")
+    assert load_skill_instructions(skill) == "Do it well."
+    (tmp_path / folder).chmod(0o777)
+    says = f"others can write to it; run chmod go-w {tmp_path / folder};"
+    with pytest.raises(InvalidSkillError, match=says):
+        load_skill_instructions(skill)
+    with pytest.raises(InvalidSkillError, match=says):
+        load_skill_resource(skill, "references/a.md")
+
+
 def test_a_skill_folder_may_be_a_link_that_the_user_placed(tmp_path):
     target = write_skill(tmp_path, "checkout", references__a_md="A")
     link = tmp_path / "pdf"
