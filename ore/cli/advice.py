@@ -67,12 +67,13 @@ FLAGS = {
 
 _AT = r"(?:[@\uff20\ufe6b]|%40)"  # in any of its widths
 _BEFORE_AT = rf".*{_AT}"
-_ADDRESS = (
-    r"(?i)(?:://|(?<![a-z0-9])[a-z][a-z0-9+.-]{1,15}:[/\\]{1,8}|\bhttps?:)(?!NAME:PASSWORD@)"
-    rf"(?=[^/]*{_AT}|[^/]*:(?![0-9]*(?:/|$)))"
-)
+_BEGINS = r"(?i)(?:://|(?<![a-z0-9])[a-z][a-z0-9+.-]{1,15}:[/\\]{1,8}|\bhttps?:)(?!NAME:PASSWORD@)"
+_ADDRESS = rf"{_BEGINS}(?=[^/]*{_AT}|[^/]*:(?![0-9]*(?:/|$)))"
 """What stands before a user name and a password, however its slashes are written: in a path, ``//`` has
 become ``/``. The login of an example that ORE gives may be shown."""
+_SPACED = rf"{_BEGINS}(?=[^/:@\[]{{0,80}}:(?!\s|[0-9]*(?:[\s/:;,.'\")]|$)))"
+"""The same of a login that may have blanks in it: a colon in it is before no port and ends no word."""
+_BEFORE_SPACED_AT = rf"(?s).*\S{_AT}"
 
 
 def said(sentence: str | OreError) -> str:
@@ -83,8 +84,21 @@ def said(sentence: str | OreError) -> str:
     """
     text = str(sentence)
     answer = getattr(sentence, "text", "")
-    text = re.sub(r"\S+", _without_login, text.removesuffix(answer))
+    text = _without_spaced(text.removesuffix(answer))
+    text = re.sub(r"\S+", _without_login, text)
     return (re.sub(ADVICE, _flag, text) if "`" in text else text) + answer
+
+
+def _without_spaced(text: str) -> str:
+    """Return a sentence without the logins that have blanks in them, each up to the last ``@`` it can end at."""
+    begins = [found.end() for found in re.finditer(_SPACED, text)]
+    parts = [text[begin:end] for begin, end in zip([0, *begins], [*begins, None])]
+    logins = [re.match(_BEFORE_SPACED_AT, part) for part in parts[1:]]
+    hidden = [
+        f"…@{part[login.end():]}" if login and re.search(r"\s", login[0]) else part
+        for part, login in zip(parts[1:], logins)
+    ]
+    return "".join([parts[0], *hidden])
 
 
 def _without_login(found: re.Match[str]) -> str:

@@ -527,6 +527,27 @@ def test_a_malformed_address_is_shown_without_its_password(address, home):
     assert result.code == 2 and SECRET not in result.err and "…@box/v1" in result.err
 
 
+@pytest.mark.parametrize(
+    "login",
+    [
+        "me:top hunter2",
+        "me:hunter2 top",
+        "m e:hunter2",
+        "me:a@b hunter2",
+        "me:a\nhunter2",
+        "me:a\u00a0hunter2",
+    ],
+)
+def test_a_password_with_a_blank_in_it_is_not_shown(login, home):
+    for arguments in (
+        ["--timeout", f"http://{login}@box/v1"],
+        ["--verify", f"http://{login}@box/v1"],
+    ):
+        result = run_ore(*arguments)
+        shown = result.out + result.err
+        assert result.code and SECRET not in shown and "http://…@box/v1" in shown
+
+
 @pytest.mark.parametrize("at", ["%40", "\uff20", "\ufe6b"])
 def test_a_password_before_an_at_that_is_written_otherwise_is_not_shown(at, home):
     err = run_ore("--timeout", f"http://me:hunter2{at}box/v1").err
@@ -554,7 +575,7 @@ def test_no_folder_is_made_that_has_the_password_of_an_address_in_its_name(
 
 @pytest.mark.slow
 def test_logins_are_looked_for_in_time_that_grows_with_the_text():
-    for part in ("http:", "http:\\", "ab:/x:", "http:a:1", "@"):
+    for part in ("http:", "http:\\", "ab:/x:", "http:a:1", "@", "://a:b c", "://a b", "x:/ "):
         started = time.process_time()
         said(f"@{part * 100_000}/")
         assert time.process_time() - started < 2.0, part

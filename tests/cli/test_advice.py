@@ -128,6 +128,9 @@ def test_a_library_user_reads_no_flag_and_the_command_line_does():
         "see https://a.example/@user or a@b.example.",
         "http://[::1]:8080/v1 knows no 'a/b@sha256:12'",
         "http://a.example:80: ask me@a.example",
+        "http://a.example:80 says: no user me@a.example",
+        "http://[::1]:80 says: no user me@a.example",
+        "http://a.example: no user me@a.example",
     ],
 )
 def test_what_is_no_login_is_said_whole(text):
