@@ -65,15 +65,23 @@ FLAGS = {
 }
 """What stands between the backticks, whole or without what is between its brackets; and the flag."""
 
-_AT = r"(?:[@\uff20\ufe6b]|%40)"  # in any of its widths
+_AT = r"(?:[@\uff20\ufe6b]|%(?:25){0,4}40)"  # in any of its widths
 _BEFORE_AT = rf".*{_AT}"
-_BEGINS = r"(?i)(?:://|(?<![a-z0-9])[a-z][a-z0-9+.-]{1,15}:[/\\]{1,8}|\bhttps?:)(?!NAME:PASSWORD@)"
+_BEGINS = (
+    r"(?i)(?:://|(?<![a-z0-9])[a-z][a-z0-9+.-]{1,15}:[/\\]{1,8}|\bhttps?(?::|[^\w\s/]?//))"
+    r"(?!NAME:PASSWORD@)"
+)
 _ADDRESS = rf"{_BEGINS}(?=[^/]*{_AT}|[^/]*:(?![0-9]*(?:/|$)))"
 """What stands before a user name and a password, however its slashes are written: in a path, ``//`` has
 become ``/``. The login of an example that ORE gives may be shown."""
 _SPACED = rf"{_BEGINS}(?=[^/:@\[]{{0,80}}:(?!\s|[0-9]*(?:[\s/:;,.'\")]|$)))"
 """The same of a login that may have blanks in it: a colon in it is before no port and ends no word."""
 _BEFORE_SPACED_AT = rf"(?s).*\S{_AT}"
+_CUT = (
+    r"(?i)(\bhttps?:[/\\]{0,8})(?!NAME:)[^\s/:@\[…]{1,80}:(?!\s|[0-9]*(?:[\s/:;,.'\")\]]|$))"
+    r"\S*[^\s'\".,;:)]"
+)
+"""An address that is cut in a password, as a path's folder can be; or one that lacks its ``@``."""
 
 
 def said(sentence: str | OreError) -> str:
@@ -85,12 +93,12 @@ def said(sentence: str | OreError) -> str:
     text = str(sentence)
     answer = getattr(sentence, "text", "")
     text = _without_spaced(text.removesuffix(answer))
-    text = re.sub(r"\S+", _without_login, text)
+    text = re.sub(_CUT, "\\1…", re.sub(r"\S+", _without_login, text))
     return (re.sub(ADVICE, _flag, text) if "`" in text else text) + answer
 
 
 def _without_spaced(text: str) -> str:
-    """Return a sentence without the logins that have blanks in them, each up to the last ``@`` it can end at."""
+    """Return a sentence without the logins that have blanks in them, each up to its last ``@``."""
     begins = [found.end() for found in re.finditer(_SPACED, text)]
     parts = [text[begin:end] for begin, end in zip([0, *begins], [*begins, None])]
     logins = [re.match(_BEFORE_SPACED_AT, part) for part in parts[1:]]

@@ -520,6 +520,8 @@ def test_no_key_stands_in_the_variables_of_what_asks_beside_a_turn(ask):
         "http:\\\\me:hunter2@box/v1",
         "http://NAME:hunter2@box/v1",
         f"https://me:{'x' * 3000}hunter2@box/v1",
+        "http;//me:hunter2@box/v1",
+        "http//me:hunter2@box/v1",
     ],
 )
 def test_a_malformed_address_is_shown_without_its_password(address, home):
@@ -548,7 +550,7 @@ def test_a_password_with_a_blank_in_it_is_not_shown(login, home):
         assert result.code and SECRET not in shown and "http://…@box/v1" in shown
 
 
-@pytest.mark.parametrize("at", ["%40", "\uff20", "\ufe6b"])
+@pytest.mark.parametrize("at", ["%40", "%2540", "\uff20", "\ufe6b"])
 def test_a_password_before_an_at_that_is_written_otherwise_is_not_shown(at, home):
     err = run_ore("--timeout", f"http://me:hunter2{at}box/v1").err
     assert SECRET not in err and "http://…@box/v1" in err
@@ -571,6 +573,14 @@ def test_no_folder_is_made_that_has_the_password_of_an_address_in_its_name(
     result = run_ore("Hi {{n}}", *flags, "s3://me:hunter2@box/runs")
     assert result.code in (1, 2) and SECRET not in result.out + result.err
     assert "an address" in result.err and not (tmp_path / "s3:").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--timeout", "http://me:hunter2"), ("--artifact-out", "http://me:hunter2/a@box")]
+)
+def test_a_password_that_no_at_follows_is_not_shown(arguments, home):
+    result = run_ore("Hi", *arguments)
+    assert result.code and SECRET not in result.err and "/…" in result.err
 
 
 @pytest.mark.slow

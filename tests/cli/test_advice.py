@@ -131,6 +131,8 @@ def test_a_library_user_reads_no_flag_and_the_command_line_does():
         "http://a.example:80 says: no user me@a.example",
         "http://[::1]:80 says: no user me@a.example",
         "http://a.example: no user me@a.example",
+        "'http://a.example:80': no user",
+        "http://a.example:80.",
     ],
 )
 def test_what_is_no_login_is_said_whole(text):
