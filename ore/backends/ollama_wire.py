@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from ore.backends import failures, refusals, server_words
-from ore.backends.address import Host, ollama_authorization, text_without_key, without_key
+from ore.backends.address import Host, Key, ollama_authorization, text_without_key, without_key
 from ore.backends.failures import OLLAMA
 from ore.backends.http import (
     CONNECT_SECONDS,
@@ -95,7 +95,7 @@ class Hooks(threading.local):
         """Runs right before a request is sent."""
         request = self.request or Request()
         request.sent, request.has_heard = True, bool(self.heard)
-        request.key = sent.headers.get("authorization", "")
+        request.key = Key(sent.headers.get("authorization", ""))
         limits = (CONNECT_SECONDS, request.timeout, request.deadline.wait(None))
         connect = min(limit for limit in limits if limit is not None)
         silence = dict.fromkeys(("read", "write"), request.timeout)

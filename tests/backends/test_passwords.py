@@ -499,11 +499,14 @@ def test_what_holds_no_password_is_shown_whole(value, home):
     assert f"'{value}'" in run_ore("--timeout", value).err
 
 
-@pytest.mark.parametrize("ask", ["models", "score"])
-def test_no_key_stands_in_the_variables_of_what_asks_beside_a_turn(ask):
-    answer = http(b"", "500 No")
+@pytest.mark.parametrize("ask", ["models", "score", "reported"])
+def test_no_key_stands_in_the_variables_of_what_asks_beside_a_turn(ask, monkeypatch):
+    monkeypatch.setenv("OLLAMA_API_KEY", "sk-secret-key")
+    answer = http(b'{"error": "no"}', "200 OK" if ask == "reported" else "500 No")
     with one_answer(answer) as (host, _), pytest.raises(BackendError) as caught:
-        if ask == "models":
+        if ask == "reported":
+            OllamaBackend(host).models()
+        elif ask == "models":
             OpenAIBackend(host, "sk-secret-key").models()
         else:
             OpenAIReasoner("m", host, "sk-secret-key").score([Message("user", "Hi")], "Ho")
