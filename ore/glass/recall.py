@@ -137,6 +137,8 @@ def recorded_settings(
         options = parse_options(as_pairs(named))
     except UsageError as exc:
         raise ArtifactError(f"its options can't be used: {exc}") from exc
+    if "stop" in named:  # one text, or none at all, is sent as it was
+        options["stop"] = named["stop"]
     keep_alive = _recorded_keep_alive(artifact)
     return Settings(
         options={**options, **changed},

@@ -249,6 +249,13 @@ def test_options_are_names_or_texts_and_are_checked(place):
         Reopening(options={"sed": 7})
 
 
+@pytest.mark.parametrize("stop", [[], ["a", "b"], "a"])
+def test_texts_to_stop_at_are_sent_again_as_they_were(stop, place):
+    options = {"stop": stop, "seed": 1}
+    with Reopening(connect=lambda wanted: place) as opening:
+        assert opening.recall(run(place, options=options)).settings.options == options
+
+
 def test_a_run_that_names_no_model_or_somebody_s_file_says_what_to_do(place):
     old = run(place)
     for name, words in ((" ", "name one with `model=`"), ("own.gguf", "name it with `model=PATH`")):
