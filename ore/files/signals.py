@@ -16,6 +16,7 @@ _ITS_OWN = (signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2)
 _DEFERRED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, *_ITS_OWN)
 _CALLBACKS = {
     ("<frozen importlib._bootstrap>", "cb"),  # of each package that is loaded
+    ("<frozen importlib._bootstrap>", "remove"),  # of each, since Python 3.12
     ("weakref.py", "remove"),
     ("_weakrefset.py", "_remove"),
 }

@@ -96,7 +96,12 @@ def test_an_interrupt_is_raised_after_the_block():
 
 
 @pytest.mark.parametrize(
-    "file, name", [("<frozen importlib._bootstrap>", "cb"), (weakref.__file__, "remove")]
+    "file, name",
+    [
+        ("<frozen importlib._bootstrap>", "cb"),
+        ("<frozen importlib._bootstrap>", "remove"),
+        (weakref.__file__, "remove"),
+    ],
 )
 def test_a_signal_in_a_callback_that_drops_errors_of_its_handler_is_raised_behind_it(file, name):
     of_python = {"signal": signal}
