@@ -9,7 +9,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ore.backends.model_names import has_login, shown_name
+from ore.backends.model_names import checked_name
 from ore.backends.turn_errors import NotPinnedError
 from ore.errors import BackendTimeoutError, CapabilityError, ModelNotFoundError, UsageError
 from ore.files.neutral import brief
@@ -247,12 +247,7 @@ def split_pin(model: str) -> tuple[str, str | None]:
         UsageError: What follows the name is no such pin; or it is an address with a password, which
             would stand in plans and artifacts.
     """
-    if has_login(model):
-        raise UsageError(
-            f"'{shown_name(model)}' can't be a model's name: it holds a user name or a password. Name "
-            f"the model alone, and its server with `host=`."
-        )
-    if "@sha256" not in model.lower():
+    if "@sha256" not in checked_name(model).lower():
         return model, None
     found = re.fullmatch(_PINNED, model)
     if not found:

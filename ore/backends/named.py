@@ -9,6 +9,7 @@ from typing import Any
 
 from ore.backends import Backend
 from ore.backends.choice import Choice, model_of, nobody, open_backend
+from ore.backends.model_names import shown_name
 from ore.backends.model_options import checked_seconds
 from ore.backends.schema import SchemaReasoner
 from ore.backends.settings import Settings
@@ -98,7 +99,8 @@ def backend(
         ExtraNotInstalledError: The backend's package is missing.
     """
     if kind not in KINDS:
-        raise UsageError(f"{kind!r} names no backend: it is one of {', '.join(KINDS)}.")
+        named = shown_name(str(kind))
+        raise UsageError(f"'{named}' names no backend: it is one of {', '.join(KINDS)}.")
     choice = Choice(
         backend=kind, model=None, host=host, seconds=checked_seconds("timeout", timeout)
     )
@@ -135,10 +137,8 @@ def _split(name: str) -> tuple[str, str | None]:
     """Return the backend and the model that a name has; None is a model to choose."""
     kind, colon, model = name.partition(":")
     if kind not in KINDS or not colon:
-        raise UsageError(
-            f"{name!r} names no backend: write {', '.join(f'{each}:NAME' for each in KINDS[1:])}, "
-            f"or auto:NAME."
-        )
+        forms = ", ".join(f"{each}:NAME" for each in KINDS[1:])
+        raise UsageError(f"'{shown_name(name)}' names no backend: write {forms}, or auto:NAME.")
     return kind, model or None
 
 

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 from ore.backends import Backend, Model, Progress, failures, fitted, openai_models, window
 from ore.backends.address import Host, Key, openai_key, resolve_openai
 from ore.backends.answer import Answer, encoded, hashes
-from ore.backends.failures import OPENAI
 from ore.backends.http import Deadline, TooLarge
 from ore.backends.images import fewest_tokens
 from ore.backends.llama_score import Asking
+from ore.backends.model_names import checked_name
 from ore.backends.openai_client import Call, check_installed, load_packages
 from ore.backends.openai_models import LOOK_UP_SECONDS, described, entry_of, listed, window_of
 from ore.backends.openai_parts import Parts
@@ -178,7 +178,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
         settings: Settings | None = None,
     ) -> None:
         check_installed()
-        self.model_id = model_id
+        self.model_id: str = checked_name(model_id)
         is_resolved = isinstance(host, Host)  # by a backend, and its key with it
         self.host: Host = host if isinstance(host, Host) else resolve_openai(host, os.environ)
         named = key if key or is_resolved else openai_key(self.host.url, os.environ)
@@ -224,7 +224,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
             if text := answer.end():
                 yield text
         except (BackendError, TooLarge) as exc:
-            where, text = (self.host, self.model_id, OPENAI), answer.text
+            where, text = (self.host, self.model_id, failures.OPENAI), answer.text
             raise failures.explained(
                 exc, *where, partial=text, names=lambda: [e["id"] for e in self._listed(deadline)]
             ) from exc.__cause__
@@ -264,7 +264,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
             thinking, content = last.note(part)
         except (AttributeError, LookupError, TypeError, ValueError) as exc:
             why = "a part of its answer is not of the right shape"
-            kind = failures.BEGUN if answer.is_begun else OPENAI
+            kind = failures.BEGUN if answer.is_begun else failures.OPENAI
             raise failures.protocol_error(self.host, why, kind) from exc
         if thinking:
             self._doing = "thinking"

@@ -21,6 +21,7 @@ from ore.backends.choice import check_name, open_backend
 from ore.backends.failures import OLLAMA
 from ore.backends.http import Deadline
 from ore.backends.model_names import shown_name
+from ore.backends.named import backend as backend_by_name, reasoner as reasoner_by_name
 from ore.backends.ollama import AyaReasoner, OllamaBackend
 from ore.backends.ollama_client import OllamaClient
 from ore.backends.openai import OpenAIBackend, OpenAIReasoner
@@ -404,6 +405,14 @@ def test_an_address_in_another_variable_is_not_shown(variable, more, address, ho
 def test_an_address_in_the_place_of_a_model_s_name_is_shown_without_its_password(name):
     assert SECRET not in shown_name(name)
     assert shown_name("llama3.2@sha256:1f2e") == "llama3.2@sha256:1f2e"
+
+
+@pytest.mark.parametrize("asked", [reasoner_by_name, backend_by_name, OpenAIReasoner])
+def test_a_program_s_address_in_the_place_of_a_name_is_refused_without_its_password(asked):
+    pytest.importorskip("openai", reason="openai is not installed (requirements-openai.txt)")
+    with pytest.raises(UsageError, match="^'http://…@box:1/a' ") as caught:
+        asked("http://me:hunter2@box:1/a")
+    assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize("flags", [("--dry-run",), ("--artifact-out", "-"), ("--json",), ("-v",)])
