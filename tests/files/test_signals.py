@@ -114,6 +114,15 @@ def test_a_signal_in_a_callback_that_drops_errors_of_its_handler_is_raised_behin
         time.sleep(5.0)
 
 
+def test_what_a_signal_in_a_callback_would_lose_is_raised_at_once(monkeypatch):
+    first = Terminated()
+    monkeypatch.setattr("ore.cli.being_raised", lambda: first)
+    monkeypatch.setattr("ore.cli.comes_again", lambda *_: True)
+    with _signals_raise(), pytest.raises(Terminated) as caught:
+        signal.raise_signal(signal.SIGTERM)
+    assert caught.value is first
+
+
 def test_a_signal_elsewhere_is_not_sent_again():
     assert not comes_again(signal.SIGTERM, sys._getframe())
     assert not comes_again(signal.SIGTERM, None)

@@ -8,7 +8,7 @@ import pytest
 
 import ore
 from ore import Response, Settings
-from ore.glass.limits import RepeatedLines
+from ore.glass.limits import RepeatedLines, notes_of
 
 LIMITED = {"done_reason": "length", "eval_count": 5}
 
@@ -180,3 +180,9 @@ def test_millions_of_short_lines_are_looked_at_in_time():
     text, begun = "\n".join("abcdefghijklmnop") + "\n", time.process_time()
     assert not RepeatedLines().closed_by(text * 200_000)
     assert time.process_time() - begun < 2.5
+
+
+def test_the_notes_of_a_worker_are_as_few_and_as_short_as_a_reader_can_take():
+    assert notes_of({"notes": ["a\nb", 5]}) == ["a^Jb", "5"]
+    assert [len(note) for note in notes_of({"notes": ["x" * 9999] * 999})] == [1000] * 20
+    assert notes_of({"notes": "text"}) == notes_of({}) == []

@@ -392,6 +392,11 @@ SAID = [
         "[{'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text'\"}]",
         "can't do this ([{'loc'",
     ),
+    (
+        500,
+        "[{'loc': ('response_format',), 'msg': 'x'}, {'loc': ('n',), 'msg': 'Input should be 1'}]",
+        "failed: [{'loc'",
+    ),
     (400, "Vision add-on is not loaded, but images were provided", "can't do this (Vision add-on"),
 ]
 
