@@ -250,8 +250,9 @@ class EngineProcess:
         return self._load_error((self._whole_log() or said) + short, "")
 
     def _load_error(self, log: str, ended: str) -> BackendError:
-        if not os.path.isdir(self._folder):
-            said = "the engine's temporary folder was removed meanwhile. Try again"
+        if self._is_ended or not os.path.isdir(self._folder):
+            gone = "process was ended" if self._is_ended else "temporary folder was removed"
+            said = f"the engine's {gone} meanwhile. Try again"
             return NothingAnswersError(f"{self._path} can't be loaded: {said}.")
         given = self._has_given_template
         return load_error(self._path, log, ended, self.memory, has_given_template=given)

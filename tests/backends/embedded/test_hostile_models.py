@@ -647,9 +647,9 @@ while not os.listdir(os.environ["TMPDIR"]):
     time.sleep(0.01)
 time.sleep(0.3)
 """
-    subprocess.run(
-        [sys.executable, "-c", program], env=environment(PYTHONPATH=str(ROOT)), check=True
-    )
+    command, env = [sys.executable, "-c", program], environment(PYTHONPATH=str(ROOT))
+    ended = subprocess.run(command, env=env, check=True, stderr=subprocess.PIPE)
+    assert b"damaged" not in ended.stderr  # the model that the thread was loading
     assert os.listdir(os.environ["TMPDIR"]) == []
 
 
