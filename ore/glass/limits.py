@@ -84,8 +84,8 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
 def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]:
     """Yield what else to know of an answer, a sentence each, though it may be what was asked for.
 
-    It is empty, may be without the image, goes round in circles, is a word that the model would hardly say, or nearly fills the
-    context window.
+    It is empty, may be without the image, goes round in circles, is a word that the model would hardly
+    say, or nearly fills the context window.
 
     Args:
         response: The answer; what its metadata say in another way than ORE's reasoners do is left out.

@@ -22,7 +22,7 @@ from tests.support.fake_ollama.scenarios import SCENARIOS, Pause, Scenario, Step
 
 TABLES = (bad_bodies, troubles)  # importing them filled the table
 CUTS = "0.12.5"
-"""The last version that can't be asked to refuse a prompt which does not fit: whether it cut one is judged."""
+"""The last version that can't be asked to refuse a prompt: whether it cut one is judged by signs."""
 SHARED_OPTIONS = ("on", "wait", "cut_at", "reset", "overflow")
 
 
