@@ -21,8 +21,14 @@ _PARTS = {
     "model": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}"),
     "tag": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}"),
 }
-_LOGIN = re.compile(r"(?s)\A([^/:]*://)(?=[^/]*@|[^/]*:(?![0-9]*(?:/|$))).*@")
-"""A key, or a user name and a password, before an address's registry; a password may have a ``/`` in it."""
+_LOGIN = re.compile(
+    r"(?is)\A([^/:]*://|https?(?::[/\\]{1,8}|[^\w\s/:]?//|:(?=[^/@:]*:[^/@]*@)))"
+    r"(?=[^/]*@|[^/]*:(?![0-9]*(?:/|$))).*@"
+)
+"""A key, or a user name and a password, before an address's registry; a password may have a ``/`` in it.
+
+The ``://`` of http may be mistyped.
+"""
 _MOST_CHARACTERS = 350 + 3 * 80 + 3
 _SHOWN_CHARACTERS = 80
 _MOST_SHOWN = 20

@@ -10,6 +10,7 @@ import traceback
 import pytest
 
 from ore.backends import fetching
+from ore.backends import split_pin
 from ore.backends.address import (
     Host,
     normalise_ollama,
@@ -20,7 +21,7 @@ from ore.backends.address import (
 from ore.backends.choice import check_name, open_backend
 from ore.backends.failures import OLLAMA
 from ore.backends.http import Deadline
-from ore.backends.model_names import shown_name
+from ore.backends.model_names import checked_name, shown_name
 from ore.backends.named import backend as backend_by_name, reasoner as reasoner_by_name
 from ore.backends.ollama import AyaReasoner, OllamaBackend
 from ore.backends.ollama_client import OllamaClient
@@ -587,6 +588,15 @@ def test_no_folder_is_made_that_has_the_password_of_an_address_in_its_name(
     assert "an address" in result.err and not (tmp_path / "s3:").exists()
 
 
+@pytest.mark.parametrize("begins", ["http;//", "http//", "HTTPS:/", "http:", "http:\\\\"])
+def test_a_mistyped_address_is_no_model_s_name_and_shown_without_its_password(begins):
+    with pytest.raises(UsageError, match="…@box/m' can't be a model's name: it holds") as caught:
+        split_pin(f"{begins}me:hunter2@box/m")
+    assert SECRET not in str(caught.value)
+    for name in ("http/m@sha256:ab12", "http:1b@sha256:ab12", "hf.co/a/b:Q4@sha256:ab"):
+        assert shown_name(name) == checked_name(name) == name
+
+
 @pytest.mark.parametrize(
     "arguments", [("--timeout", "http://me:hunter2"), ("--artifact-out", "http://me:hunter2/a@box")]
 )
@@ -600,4 +610,5 @@ def test_logins_are_looked_for_in_time_that_grows_with_the_text():
     for part in ("http:", "http:\\", "ab:/x:", "http:a:1", "@", "://a:b c", "://a b", "x:/ "):
         started = time.process_time()
         said(f"@{part * 100_000}/")
+        has_login(f"http:{part * 20_000}")
         assert time.process_time() - started < 2.0, part
