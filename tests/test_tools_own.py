@@ -346,12 +346,13 @@ NO_NAMES = (
 )
 
 
-def test_a_program_that_others_can_write_to_by_now_is_not_run(home):
-    folder = put(home)
+@pytest.mark.parametrize("what", ["", "tools", "tools/weather", "tools/weather/weather.sh"])
+def test_a_program_that_others_can_write_to_by_now_is_not_run(home, what):
+    put(home)
     tool = find_tool("weather")
-    (folder / "weather.sh").chmod(0o722)
+    (home / ".ore" / what).chmod(0o722)
     result = Gate({Permission.SHELL, Permission.NETWORK}).run(tool, {"place": "Rome"})
-    assert result.status == "error" and "is not run: others can write to it; " in result.output
+    assert result.status == "error" and "others can write to it; " in result.output
 
 
 def test_the_digest_is_of_the_program_that_ran_though_the_tool_was_loaded_before(home):

@@ -22,7 +22,7 @@ from ore.files.environment import environment
 from ore.files.extras import NOT_INSTALLED, importing
 from ore.files.in_time import OutOfTime
 from ore.files.neutral import one_line
-from ore.files.trust import distrust, distrust_path, home_folder
+from ore.files.trust import distrust, distrust_now, distrust_path, home_folder
 from ore.tools import MAX_FILE_BYTES, TOOL_REGISTRY, Permission, Tool, parse_permission
 from ore.tools.packages import PackageTool, seen_as, tools_of_packages
 from ore.tools.running import run_bounded
@@ -120,7 +120,7 @@ class CommandTool(Tool):
             argv = [_filled(each, args) for each in made.command]
             if argv[0].startswith("./"):
                 argv[0] = str(made.folder / argv[0])
-                if why := distrust_path(argv[0]):
+                if why := distrust_now(made.folder.parent) or distrust_path(argv[0]):
                     raise ToolError(f"{one_line(argv[0])} is not run: {why}.", self.name)
             digest = _digest(made)  # its program may be another than when it was loaded
             data = run_bounded(argv, _environment(made.environment), seconds, MAX_FILE_BYTES)
