@@ -262,3 +262,10 @@ def test_of_what_is_listed_in_part_the_rest_is_counted(tmp_path):
     assert found["own"]["chosen from"].endswith(", 5 more")
     assert found["shared"]["not shown"] == "7 more"
     assert f'<td dir="auto">{prompt[:160]}…</td>' in page
+
+
+def test_the_count_of_as_many_runs_as_a_page_holds_has_room_beside_a_plot(tmp_path):
+    """A digit takes 7 of the drawing's units at most, a comma no more, and 6 lie between."""
+    page = report_page([str(write(tmp_path / "runs", run(1)))])
+    found = re.search(r'<svg viewBox="-(\d+) ', page)
+    assert found and int(found[1]) >= 6 + 7 * len(f"{collecting.MOST_RUNS:,}")
