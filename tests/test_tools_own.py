@@ -644,13 +644,13 @@ SLOW = "import time\nfrom concurrent.futures import ThreadPoolExecutor\n" + BASE
     "module, how, said",
     [
         (SLOW, ("--tool", "odd"), "was not done after"),
-        ("import time\ntime.sleep(60)", ("--tool", "odd"), "were not loaded in time"),
+        ("import time\ntime.sleep(60)", ("--tool", "odd"), "The tools were not loaded in time"),
         (
             f"import atexit, time\natexit.register(time.sleep, 60)\n{BASE}",
             ("--tool", "odd"),
             "failed",
         ),
-        ("while True: pass", ("--route",), "were not loaded in time"),
+        ("while True: pass", ("--route",), "The tools were not loaded in time"),
     ],
 )
 def test_nothing_that_a_tool_of_a_package_does_outlives_the_deadline_by_long(

@@ -32,8 +32,8 @@ _MOST_SAID = 1 << 13
 """Characters that are shown of what a tool says of its failure."""
 _MOST_FOUND = 1 << 26
 """Characters of the arguments that a tool finds in a prompt: as many as a prompt may have."""
-_PACKAGES = "The packages that have tools were not loaded"
-_SKILLS, _FILES = "The skills were not read", "The files were not read"
+_TOOLS, _SKILLS = "The tools were not loaded", "The skills were not read"
+_FILES = "The files were not read"
 
 
 class Context(NamedTuple):
@@ -140,8 +140,8 @@ class ContextSource:
             )
         return result
 
-    def _loaded(self, load: Callable[[], Found], what: str = _PACKAGES) -> Found:
-        """Return what ``load`` does, in what the deadline has left: packages and skills are anyone's."""
+    def _loaded(self, load: Callable[[], Found], what: str = _TOOLS) -> Found:
+        """Return what ``load`` does, in what the deadline has left: tools and skills are anyone's."""
         started = time.monotonic()
         try:
             return in_time(self._left(), load)
