@@ -109,8 +109,8 @@ def totals(states: Sequence[str]) -> str:
     parts = []
     for state, (one, more) in _COUNTED.items():
         if number := states.count(state):
-            parts.append(f"{number} {one if number == 1 else more}")
-    return f"{len(states)} artifact{'s' * (len(states) > 1)}: {', '.join(parts)}"
+            parts.append(f"{number:,} {one if number == 1 else more}")
+    return f"{len(states):,} artifact{'s' * (len(states) > 1)}: {', '.join(parts)}"
 
 
 def _check_ids(whole: Iterable[Checked]) -> None:

@@ -10,6 +10,7 @@ import os
 import pytest
 
 from ore.artifact.seal import seal, without_self
+from ore.artifact.verify import BROKEN, HOLDS, totals
 from ore.glass.comparing import check_all
 from ore.report.collecting import collect
 from ore.report.form_facts import gather
@@ -313,3 +314,8 @@ def test_a_child_that_comes_through_a_pipe_is_checked_beside_the_folder_of_its_p
     found = look(["runs", f"/dev/fd/{pipe}"])
     os.close(pipe)
     assert [each.state for each in found] == ["holds", "holds"]
+
+
+def test_large_counts_of_artifacts_have_commas_as_all_others():
+    states = [HOLDS] * 1000 + [BROKEN] * 1234
+    assert totals(states) == "2,234 artifacts: 1,000 hold, 1,234 are broken"
