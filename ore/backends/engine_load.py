@@ -153,7 +153,6 @@ class EngineProcess:
         """End the process and remove its folder; may be called twice, and from any thread."""
         if os.getpid() != self._owner:  # a forked child has the object; the process is its parent's
             return
-        atexit.unregister(self.end)
         child, self._is_ended = self._child, True
         if child is not None:
             self._kill()
@@ -165,6 +164,7 @@ class EngineProcess:
         self.log()
         with suppress(OSError):  # one that is not ours stands in its place
             remove(self._folder)
+        atexit.unregister(self.end)  # last: a thread that does this may be stopped
 
     def _kill(self) -> None:
         if self._child is not None:
@@ -251,8 +251,8 @@ class EngineProcess:
 
     def _load_error(self, log: str, ended: str) -> BackendError:
         if self._is_ended or not os.path.isdir(self._folder):
-            gone = "process was ended" if self._is_ended else "temporary folder was removed"
-            said = f"the engine's {gone} meanwhile. Try again"
+            time.sleep(_END_SECONDS * self._is_ended)  # with the program, which stops this
+            said = "the engine's process or temporary folder was removed meanwhile. Try again"
             return NothingAnswersError(f"{self._path} can't be loaded: {said}.")
         given = self._has_given_template
         return load_error(self._path, log, ended, self.memory, has_given_template=given)

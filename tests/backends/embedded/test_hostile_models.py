@@ -30,7 +30,7 @@ from ore.errors import (
 from ore.types import Message
 from tests.support.engine import needs_engine
 from tests.support.gguf import CHATML, Signed, tiny_model, write_model, write_split_model
-from tests.support.process import ROOT, environment, run, start, until
+from tests.support.process import ROOT, environment, run, running, start, until
 
 pytestmark = needs_engine
 FEW = {"num_predict": 4}
@@ -686,3 +686,16 @@ def test_a_signal_for_a_program_with_threads_does_not_end_an_engine_that_starts(
     finally:
         ended.set()
     assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= masks[0]
+
+
+@pytest.mark.slow
+def test_rows_that_are_stopped_while_their_model_loads_leave_nothing(tmp_path):
+    path = write_model(tmp_path / "m.gguf", tokenizer__chat_template=LOOP)
+    (tmp_path / "rows.csv").write_text("a\nx\ny\n")
+    flags = ["--rows", str(tmp_path / "rows.csv"), "Say {{a}}", "--backend", "embedded", "-m"]
+    with running(*flags, str(path)) as ore:
+        until(lambda: os.listdir(os.environ["TMPDIR"]))
+        time.sleep(0.5)
+        ore.send_signal(signal.SIGINT)
+        ore.communicate(timeout=30)
+    assert ore.returncode == 130 and os.listdir(os.environ["TMPDIR"]) == []
