@@ -6,6 +6,7 @@ import json
 import socket
 import time
 import traceback
+from contextlib import suppress
 
 import pytest
 

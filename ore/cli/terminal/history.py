@@ -9,6 +9,7 @@ from pathlib import Path
 from ore.errors import OreError
 from ore.files import reason
 from ore.files.folder import Folder
+from ore.files.trust import distrust_path
 
 MOST_ENTRIES = 1000
 MOST_BYTES = 16 * 1024
@@ -42,7 +43,7 @@ class History:
         if self.path is None:
             return []
         try:
-            with Folder(self.path.parent) as folder:
+            with self._folder() as folder:
                 lines = self._lines(folder)
         except FileNotFoundError:  # the folder, too, is made with the first entry
             return []
@@ -62,13 +63,20 @@ class History:
         if self.path is None or len(line) >= MOST_BYTES:
             return
         try:
-            with Folder(self.path.parent, make=True) as folder:
+            with self._folder(make=True) as folder:
                 folder.take_turns(_TURN_SECONDS)
                 lines = [*self._lines(folder), line][-MOST_ENTRIES:]
                 data = b"".join(each + b"\n" for each in lines)
                 folder.replace(self.path.name, f".typed.{os.getpid()}.tmp", [data], 0o600)
         except (OSError, OreError):
             self.path = None  # it would fail again
+
+    def _folder(self, *, make: bool = False) -> Folder:
+        """Return the folder of the file, to be opened; a link of one's own may lead there."""
+        assert self.path is not None
+        if why := distrust_path(self.path.parent):
+            raise OSError(why)
+        return Folder(self.path.parent.resolve(), make=make)
 
     def _lines(self, folder: Folder) -> list[bytes]:
         """Return what the file holds now: another REPL may have added to it."""

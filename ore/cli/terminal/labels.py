@@ -13,8 +13,8 @@ LABELS = ("[aya]:", "[answer]:", "you:", "[metadata]:", "[route]:", "[thinking]:
 
 _COLONS = (
     "\uff1a\ufe55\ufe13\u2a74"  # they become one in Unicode's NFKD
-    "\u02d0\u02f8\u0589\u05c3\u0703\u0704\u0903\u0a83\u1361\u16ec\u1803\u1804\u1809\u205a\u2236\u2982"
-    "\ua4fd\ua789\ufe30"
+    "\u02d0\u02f8\u0589\u05c3\u0703\u0704\u0903\u0a83\u1361\u1365\u1366\u16ec\u1803\u1804\u1809\u205a"
+    "\u2236\u2982\ua4fd\ua6f4\ua789\ufe30"
 )
 _ALIKE = {
     "a": "\u0251\u0391\u03b1\u0410\u0430\u13aa\u15c5\u1d00\u237a\ua4ee\U000102a0\U00016f40",

@@ -139,6 +139,14 @@ def test_without_a_file_nothing_is_kept(home):
     assert none.entries() == [] and not (home / ".ore").exists()
 
 
+def test_a_folder_that_one_s_own_link_leads_to_is_used(tmp_path):
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "ore").symlink_to("real")
+    kept = History(tmp_path / "ore/history")
+    kept.add("mine")
+    assert kept.entries() == ["mine"] and (tmp_path / "real/history").read_text() == "mine\n"
+
+
 @pytest.mark.parametrize("kind", ["folder", "link", "fifo", "bytes", "open to others"])
 def test_something_else_in_place_of_the_history_is_left_alone(path, kind, tmp_path):
     path.parent.mkdir(mode=0o700)
