@@ -611,5 +611,6 @@ def test_logins_are_looked_for_in_time_that_grows_with_the_text():
     for part in ("http:", "http:\\", "ab:/x:", "http:a:1", "@", "://a:b c", "://a b", "x:/ "):
         started = time.process_time()
         said(f"@{part * 100_000}/")
-        has_login(f"http:{part * 20_000}")
+        with suppress(UsageError):
+            checked_name(f"http:{part * 20_000}")
         assert time.process_time() - started < 2.0, part
