@@ -246,7 +246,7 @@ def _judged(
     if not window:
         return "unknown", True
     if _fills(window, prompt, answer) and (room is None or _fills(room(), prompt, answer)):
-        return "truncated", True
+        return "truncated", prompt + answer > window
     half = window // 2
     is_large = prompt >= half and (expected.most >= window or prompt > expected.likely)
     if is_large or expected.likely > window or may_add and prompt * _SHORT >= window:

@@ -113,7 +113,8 @@ def test_what_a_model_adds_itself_is_not_asked_for_where_the_prompt_is_short(tok
     [
         (DENSE, 4096, 3500, "complete"),
         (DENSE, 4096, 2050, "complete"),
-        (DENSE, 4096, 4096, "truncated"),
+        (DENSE, 4096, 4096, "complete"),
+        (DENSE, 4096, 4097, "truncated"),
         (OVERFLOWS, 4096, 2999, "truncated"),
         (FITS, None, 90, "unknown"),
         (FITS, 4096, None, "unknown"),
