@@ -63,6 +63,7 @@ def test_a_turn_is_one_chat_with_the_messages_as_they_are(streams):
             ],
             "stream": True,
             "tools": [],
+            "truncate": False,
         }
         assert [(seen.method, seen.path) for seen in server.requests] == [
             ("POST", "/api/chat"),

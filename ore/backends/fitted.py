@@ -41,13 +41,15 @@ class Reading:
     Attributes:
         texts: Those of the messages, in UTF-8.
         is_strict: It must not cut the prompt.
+        asks: It is asked to refuse a prompt which does not fit.
         version: The numbers of the server's version, where it was asked for.
-        refuses: It is one that refuses a prompt which does not fit, and it was asked to.
+        refuses: It is known to be one that does as it is asked.
         is_cut: It has refused, and was asked again, to cut the prompt.
     """
 
     texts: list[bytes]
     is_strict: bool
+    asks: bool
     version: tuple[int, ...] = ()
     refuses: bool = False
     is_cut: bool = False
@@ -61,7 +63,7 @@ class Reading:
         """
         is_begun = False
         try:
-            with closing(ask(self.is_strict or self.refuses)) as parts:
+            with closing(ask(self.asks)) as parts:
                 for part in parts:
                     is_begun = True
                     yield part
@@ -71,7 +73,7 @@ class Reading:
                 raise
             if is_begun:
                 raise TurnTooLargeError(str(exc), host=exc.host) from exc.__cause__
-        self.refuses, self.is_cut = False, True
+        self.asks, self.refuses, self.is_cut = False, False, True
         yield from ask(False)
 
 
@@ -84,16 +86,18 @@ def reading_of(
 ) -> Reading:
     """Return how to ask a server, of this ``version``, to read ``messages`` in a window of ``num_ctx``.
 
-    Of a short prompt, which fits most windows, nothing is asked.
+    A short prompt, which fits most windows, may be refused for what its Modelfile adds. For it nothing
+    is looked up: an older server takes no notice of what it does not know.
 
     Args:
         texts: Those of the messages, in UTF-8.
         version: Asked for the numbers of the server's version, in so many seconds.
     """
-    largest = most_of(texts, sum(len(message.images) for message in messages))
-    is_long = largest >= min(num_ctx or _FITS_ANY, _FITS_ANY)
+    images = sum(len(message.images) for message in messages)
+    is_long = most_of(texts, images) >= min(num_ctx or _FITS_ANY, _FITS_ANY)
     found = version(_VERSION_SECONDS) if is_long else ()
-    return Reading(texts, is_strict, found, refuses=found >= _REFUSES_FROM)
+    refuses = found >= _REFUSES_FROM
+    return Reading(texts, is_strict, is_strict or refuses or not is_long, found, refuses)
 
 
 def context_of(
@@ -128,7 +132,7 @@ def context_of(
             counts["prompt_eval_count"],
             counts["eval_count"],
             before=most_of(texts[:-1], 0 if is_first else images),  # whoever cuts counts otherwise
-            refuses=lambda: reading.refuses or reading.is_strict and numbers() >= _REFUSES_FROM,
+            refuses=lambda: reading.refuses or reading.asks and numbers() >= _REFUSES_FROM,
             own=lambda: _own_of(asked, shown(), is_bare),
             may_add=is_bare,
             room=lambda: _room(size or 0, shown, numbers),

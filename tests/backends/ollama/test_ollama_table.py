@@ -97,6 +97,7 @@ ELSEWHERE = {"body", "overflow-native", "overflow-old", "overflow-rendered", "pr
 ELSEWHERE |= {"pull-missing", "raw", "show-bare", "show-old", "tags-empty", "tags-null"}
 
 ENDLESS = {"drip", "endless-stream", "silent", "stall"}
+AGAIN = {"context-exceeded"}  # refused unread, and then also where it may be cut
 
 
 def test_the_table_has_every_scenario():
@@ -116,7 +117,8 @@ def streamed(request):
 @pytest.fixture
 def server(scenario, monkeypatch):
     options = {"wait": 0.0, **({"seconds": 0.02} if scenario in ("loading", "slow-start") else {})}
-    with FakeOllama(scenario=[(scenario, options), "happy"]) as fake:
+    times = 2 if scenario in AGAIN else 1
+    with FakeOllama(scenario=[*[(scenario, options)] * times, "happy"]) as fake:
         monkeypatch.setenv("OLLAMA_HOST", fake.url)
         yield fake
 
@@ -151,17 +153,18 @@ def test_a_single_turn(server, scenario, turn):
         assert result.out.startswith(shown)
     else:
         assert result.out == (shown + "\n" if shown else "")
-    assert len(server.chats) == 1
+    assert len(server.chats) == (2 if scenario in AGAIN else 1)
 
 
-def test_a_conversation_goes_on_and_saves_whole_turns_only(server, turn, home):
+def test_a_conversation_goes_on_and_saves_whole_turns_only(server, scenario, turn, home):
     result, error, shown = turn("-c", "--save-session", "s", stdin="one\ntwo\n")
     assert result.code == (1 if error else 0)
     check_error(result, error)
     assert result.out.endswith("Paris.\n")
-    assert [chat.json["messages"][-1]["content"] for chat in server.chats] == ["one", "two"]
+    asked = ["one", *(["one"] if scenario in AGAIN else []), "two"]
+    assert [chat.json["messages"][-1]["content"] for chat in server.chats] == asked
     first = [] if error else ["one", shown]
     saved = json.loads((home / ".ore/sessions/s.json").read_text())["messages"]
     assert [message["content"] for message in saved] == [*first, "two", "Paris."]
-    history = [message["content"] for message in server.chats[1].json["messages"][1:]]
+    history = [message["content"] for message in server.chats[-1].json["messages"][1:]]
     assert history == [*first, "two"]

@@ -77,7 +77,8 @@ def conversation(turns: int, words: int) -> list[Message]:
 def test_a_prompt_that_was_cut_is_told_from_one_that_was_not(overflow, messages, status, streams):
     with FakeOllama(overflow=overflow, num_ctx=4096, version=CUTS) as server:
         response = answer(AyaReasoner("llama3.2", server.url), messages, streams)
-        assert server.chats[0].json.get("truncate") is None
+        is_short = messages is HELLO
+        assert server.chats[0].json.get("truncate") is (False if is_short else None)
         cut = len(server.chats[0].kept) < len(messages)
     assert response.metadata["context"] == {
         "status": status,
@@ -123,14 +124,27 @@ def test_of_what_could_have_been_left_out_it_is_known_that_it_was_not(streams):
 
 @both_ways
 @pytest.mark.parametrize("num_ctx, asks", [(None, False), (200, True)])
-def test_a_short_prompt_is_sent_without_a_question_unless_its_window_is_small(
+def test_for_a_short_prompt_nothing_is_looked_up_first_unless_its_window_is_small(
     num_ctx, asks, streams
 ):
     options = {} if num_ctx is None else {"num_ctx": num_ctx}
     with FakeOllama() as server:
         answer(AyaReasoner("llama3.2", server.url, options=options), HELLO, streams)
-        assert server.chats[0].json.get("truncate") is (False if asks else None)
+        assert server.chats[0].json.get("truncate") is False
         assert (server.requests[0].path == "/api/version") is asks
+
+
+@both_ways
+@pytest.mark.parametrize("version, by_server", [("0.13.5", True), (CUTS, False)])
+def test_a_short_prompt_that_a_server_refuses_is_sent_again_to_be_cut(version, by_server, streams):
+    """As where the Modelfile's own system prompt takes the window."""
+    short = [Message("user", "one two three four five six seven eight nine ten eleven")]
+    with FakeOllama(num_ctx=10, version=version) as server:
+        context = answer(AyaReasoner("llama3.2", server.url), short, streams).metadata["context"]
+        read = [seen.kept is not None for seen in server.chats]
+        assert "/api/version" not in [seen.path for seen in server.requests]
+    assert read == ([False, True] if by_server else [True])
+    assert (context["status"], "told_by" in context) == ("truncated", by_server)
 
 
 @both_ways

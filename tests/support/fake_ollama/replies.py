@@ -36,6 +36,7 @@ TEXT = "text/plain"
 
 UNLOAD = (0, "0", "0s", "0m", "0h")
 VERSION = "0.32.15"
+REFUSES_FROM = (0, 12, 6)
 PROMPT_NANOSECONDS = 1_000_000
 EVAL_NANOSECONDS = 10_000_000
 LOAD_NANOSECONDS = 5_000_000
@@ -219,6 +220,8 @@ class Ollama:
         stream = request.get("stream") is not False
         try:
             check_format(request)
+            if tuple(map(int, re.findall(r"\d+", self.version)[:3])) < REFUSES_FROM:
+                request = {**request, "truncate": None}  # it takes no notice of it
             kept, tokens = fit(request, num_ctx, overflow)
         except Refused as exc:
             kind = BARE_JSON if stream else JSON
