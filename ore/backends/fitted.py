@@ -27,6 +27,7 @@ _KEPT_SECONDS = 0.5
 _REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
 _VERSION_SECONDS = 0.5
 _FITS_ANY = 1500  # tokens that hardly any window is too small for
+_FEW, _MOST_REFUSED = 4, 1 << 20  # messages, and bytes times messages, that are refused fast
 _ROUNDS_FROM = (0, 30)  # the version that runs llama.cpp
 _ROUNDED = 256  # what llama.cpp makes a window a multiple of
 
@@ -83,6 +84,7 @@ def reading_of(
     num_ctx: int | None,
     is_strict: bool,
     version: Callable[[float], tuple[int, ...]],
+    window: Callable[[list[bytes]], int | None],
 ) -> Reading:
     """Return how to ask a server, of this ``version``, to read ``messages`` in a window of ``num_ctx``.
 
@@ -92,11 +94,16 @@ def reading_of(
     Args:
         texts: Those of the messages, in UTF-8.
         version: Asked for the numbers of the server's version, in so many seconds.
+        window: Asked for the window that the model is loaded with, where it would take the server long
+            to refuse a conversation: one that has more tokens for sure is not sent to be refused.
     """
     images = sum(len(message.images) for message in messages)
     is_long = most_of(texts, images) >= min(num_ctx or _FITS_ANY, _FITS_ANY)
     found = version(_VERSION_SECONDS) if is_long else ()
     refuses = found >= _REFUSES_FROM
+    is_slow = len(texts) > _FEW and len(texts) * sum(map(len, texts)) > _MOST_REFUSED
+    if refuses and is_slow and not is_strict:
+        refuses = estimate(texts, images).least <= (window(texts) or most_of(texts, images))
     return Reading(texts, is_strict, is_strict or refuses or not is_long, found, refuses)
 
 

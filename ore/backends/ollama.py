@@ -201,7 +201,7 @@ class AyaReasoner(StreamingReasoner):
         size, looks_early = None, self.strict_context or self._leaves_at_once
         with self._answering(f"waiting for {self.model_id}") as answer:
             is_strict = bool(self.strict_context)
-            how = messages, texts, self._num_ctx, is_strict, self._version
+            how = messages, texts, self._num_ctx, is_strict, self._version, self._window
             reading = beside_turn(ends, reading_of, *how)
             ask = partial(self._client.chat_parts, request, self.timeout, ends)
             with closing(reading.parts(ask)) as parts:

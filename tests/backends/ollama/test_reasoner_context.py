@@ -148,6 +148,33 @@ def test_a_short_prompt_that_a_server_refuses_is_sent_again_to_be_cut(version, b
 
 
 @both_ways
+@pytest.mark.parametrize(
+    "window, options, asks",
+    [
+        (4096, {}, False),
+        (65536, {}, True),
+        (None, {}, True),
+        (None, {"num_ctx": 4096}, False),
+        (None, {"num_ctx": 65536}, True),
+    ],
+)
+def test_a_long_conversation_that_is_sure_not_to_fit_is_not_sent_to_be_refused(
+    window, options, asks, streams
+):
+    """Ollama 0.13.5 counts all of it once for each message, before it refuses."""
+    messages = conversation(60, 40)
+    with FakeOllama(num_ctx=window or 4096, version="0.13.5") as server:
+        reasoner = AyaReasoner("llama3.2", server.url, options=options)
+        if window is not None:
+            answer(reasoner, HELLO, False)
+            server.requests.clear()
+        context = answer(reasoner, messages, streams).metadata["context"]
+        assert server.chats[0].json.get("truncate") is (False if asks else None)
+    fits = 65536 in (window, options.get("num_ctx"))
+    assert context["status"] == ("complete" if fits else "truncated")
+
+
+@both_ways
 @pytest.mark.parametrize("version", [CUTS, "", "odd", "0.9"])
 def test_a_server_that_may_not_know_how_is_not_asked_to_refuse_a_prompt(version, streams):
     with FakeOllama(num_ctx=4096, version=version) as server:
