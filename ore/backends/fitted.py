@@ -88,8 +88,8 @@ def reading_of(
 ) -> Reading:
     """Return how to ask a server, of this ``version``, to read ``messages`` in a window of ``num_ctx``.
 
-    A short prompt, which fits most windows, may be refused for what its Modelfile adds. For it nothing
-    is looked up: an older server takes no notice of what it does not know.
+    A short prompt, which fits most windows, may be refused for what its Modelfile adds: for it nothing
+    is looked up. A server that does not know how to refuse takes no notice of being asked to.
 
     Args:
         texts: Those of the messages, in UTF-8.
@@ -104,7 +104,8 @@ def reading_of(
     is_slow = len(texts) > _FEW and len(texts) * sum(map(len, texts)) > _MOST_REFUSED
     if refuses and is_slow and not is_strict:
         refuses = estimate(texts, images).least <= (window(texts) or most_of(texts, images))
-    return Reading(texts, is_strict, is_strict or refuses or not is_long, found, refuses)
+    asks = is_strict or refuses or not found
+    return Reading(texts, is_strict, asks, found, refuses)
 
 
 def context_of(

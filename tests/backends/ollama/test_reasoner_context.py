@@ -175,12 +175,23 @@ def test_a_long_conversation_that_is_sure_not_to_fit_is_not_sent_to_be_refused(
 
 
 @both_ways
-@pytest.mark.parametrize("version", [CUTS, "", "odd", "0.9"])
-def test_a_server_that_may_not_know_how_is_not_asked_to_refuse_a_prompt(version, streams):
+@pytest.mark.parametrize("version, asks", [(CUTS, None), ("", False), ("odd", False)])
+def test_a_server_that_takes_no_notice_of_being_asked_to_refuse_tells_nothing(
+    version, asks, streams
+):
     with FakeOllama(num_ctx=4096, version=version) as server:
         response = answer(AyaReasoner("llama3.2", server.url), LONG, streams)
-        assert [seen.json.get("truncate") for seen in server.chats] == [None]
+        assert [seen.json.get("truncate") for seen in server.chats] == [asks]
     assert "told_by" not in response.metadata["context"]
+
+
+@pytest.mark.slow
+@both_ways
+def test_a_server_that_is_slow_to_give_its_version_says_itself_that_it_cut(streams):
+    with FakeOllama(num_ctx=4096, scenario="happy", on="/api/version", wait=0.7) as server:
+        response = answer(AyaReasoner("llama3.2", server.url), LONG, streams)
+        assert [seen.kept is not None for seen in server.chats] == [False, True]
+    assert response.metadata["context"]["told_by"] == "server"
 
 
 @both_ways
