@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # imported by the first turn
 _KEPT_SECONDS = 0.5
 _REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
 _VERSION_SECONDS = 0.5
+_FAR_FEWER = 4  # a prompt of so many times fewer tokens than its text can have was not read whole
 _FITS_ANY = 1500  # tokens that hardly any window is too small for
 _FEW, _MOST_REFUSED = 4, 1 << 20  # messages, and bytes times messages, that are refused fast
 _ROUNDS_FROM = (0, 30)  # the version that runs llama.cpp
@@ -111,13 +112,13 @@ def reading_of(
 def context_of(
     messages: list[Message],
     reading: Reading,
-    size: int | None,
+    window: int | None,
     counts: Mapping[str, Any],
     asked: Mapping[str, Any],
     version: Callable[[], tuple[int, ...]],
     show: Show,
 ) -> dict[str, Any]:
-    """Return whether ``messages`` fitted a window of this ``size``, as ``window.outcome`` does.
+    """Return whether ``messages`` fitted this ``window``, as ``window.outcome`` does.
 
     ``told_by`` is ``"server"`` where it has said so itself. ``left_out`` is the role of a message that
     the model's template has no place for, where that is why fewer tokens were counted than the prompt
@@ -132,18 +133,22 @@ def context_of(
     def numbers() -> tuple[int, ...]:
         return reading.version or version()
 
-    def judged(messages: list[Message], texts: list[bytes]) -> dict[str, Any]:
+    def refuses() -> bool:
+        return reading.refuses or reading.asks and numbers() >= _REFUSES_FROM
+
+    def judged(messages: list[Message], texts: list[bytes], share: int = 1) -> dict[str, Any]:
         images, is_first = sum(len(message.images) for message in messages), len(messages) == 1
+        size = estimate(texts, images)
         return outcome(
-            estimate(texts, images),
-            size,
+            replace(size, least=size.least // share),
+            window,
             counts["prompt_eval_count"],
             counts["eval_count"],
             before=most_of(texts[:-1], 0 if is_first else images),  # whoever cuts counts otherwise
-            refuses=lambda: reading.refuses or reading.asks and numbers() >= _REFUSES_FROM,
+            refuses=refuses,
             own=lambda: _own_of(asked, shown(), is_bare),
             may_add=is_bare,
-            room=lambda: _room(size or 0, shown, numbers),
+            room=lambda: _room(window or 0, shown, numbers),
         )
 
     is_bare = [each.role for each in messages[:1]] != ["system"]  # else the Modelfile's is not read
@@ -153,10 +158,13 @@ def context_of(
         return {**found, "status": "truncated", "told_by": "server"}
     if reading.refuses and found["status"] == "complete":
         return {**found, "told_by": "server"}
-    if found["status"] != "truncated" or {each.role for each in messages} == {"user"}:
+    if found["status"] != "truncated":
         return found
-    if (lost := without_place(shown(), messages)) is None:
-        return found
+    is_plain = {each.role for each in messages} == {"user"}
+    if (lost := None if is_plain else without_place(shown(), messages)) is None:
+        # A text can have fewer tokens than usual: the server's word is worth more, unless it can't be.
+        again = judged(messages, texts, _FAR_FEWER) if refuses() else found
+        return {**again, "told_by": "server"} if again["status"] == "complete" else found
     rest = [at for at, each in enumerate(messages) if without_place(shown(), [each]) is None]
     left = judged([messages[at] for at in rest], [texts[at] for at in rest])
     return found if left["status"] == "truncated" else {**found, "left_out": lost.role}
