@@ -8,6 +8,7 @@ nothing.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from ore.files import OPEN_FLAGS, read_file, reason, replace_file
 from ore.files.neutral import one_line
-from ore.files.trust import distrust
+from ore.files.trust import distrust, distrust_now
 
 _RUN = re.compile(rb"([0-9A-Za-z_-]{1,100}) ([0-9a-f]{64})")
 _SIZE = re.compile(rb"([0-9A-Za-z_-]{1,100}) ([1-9][0-9]{0,15}) ([0-9a-f]{64})")
@@ -56,11 +57,12 @@ def _lines(
     why = ""
     try:
         data, status = read_file(path, _LIMIT, follow=False)
+        why = distrust_now(path.parent) or distrust(status, path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return
     except OSError as exc:
         why = reason(exc)
-    if why := why or distrust(status, path):
+    if why:
         report(f"{one_line(str(path))} is not used: {why}.")
         return
     yield from (match for line in data.split(b"\n") if (match := pattern.fullmatch(line)))
@@ -68,6 +70,8 @@ def _lines(
 
 def _append(path: Path, text: str) -> None:
     """Append ``text``. A last line that is not whole, as a full disk leaves one, is ended first."""
+    if why := distrust_now(path.parent):
+        raise PermissionError(errno.EPERM, f"nothing in its folder is used: {why}")
     with suppress(FileNotFoundError):
         if os.lstat(path).st_nlink > 1 and os.path.isfile(path):
             # A copy made of links, or a trap: what else has those bytes is not ours to change.

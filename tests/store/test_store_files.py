@@ -312,6 +312,29 @@ def test_a_folder_that_is_deleted_meanwhile_is_an_empty_one(store):
 # Which turns are recorded
 
 
+@pytest.mark.parametrize("folder", ["", "sessions"])
+def test_nothing_is_noted_or_read_beside_a_session_where_others_can_write_by_now(
+    folder, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("ORE_HOME", str(tmp_path))
+    reports = []
+    store = FileSessionStore(report=reports.append)
+    save_at(store, "talk", 1, "Hi")
+    store.add_runs("talk", {"a": "a" * 64})
+    store.add_size("talk", "a", 12, "0" * 64)
+    before = {path.name: path.read_bytes() for path in store.root.iterdir()}
+    (tmp_path / folder).chmod(0o777)
+    says = f"others can write to it; run chmod go-w {tmp_path / folder};"
+    with pytest.raises(OSError, match=f"nothing in its folder is used: {says}"):
+        store.add_runs("talk", {"b": "b" * 64})
+    with pytest.raises(OSError, match=says):
+        store.add_size("talk", "b", 14, "0" * 64)
+    assert {path.name: path.read_bytes() for path in store.root.iterdir()} == before
+    assert not reports
+    assert store.runs("talk") == store.sizes("talk") == {}
+    assert [says in report for report in reports] == [True, True]
+
+
 @pytest.mark.parametrize(
     "torn", ["ddd", f"ddd {'d' * 64}", f"ddd {'d' * 63}", "ddd ", "\n"], ids=range(5)
 )
