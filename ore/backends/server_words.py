@@ -29,6 +29,11 @@ NO_MODEL = _any_of(
     r"not a valid model\b",
     r"DeploymentNotFound",  # Azure's
     r"unknown.model\b(?! architecture)",
+    r"unavailable.model\b",  # Azure's
+    r"requested model( '[^']{1,300}')? is not supported",  # Hugging Face's router, and Copilot
+    r"model_(decommissioned|not_available)",  # Groq's and Together's
+    r"has reached its end of life",  # NVIDIA's
+    r"not found for account",  # NVIDIA's, of one that it lists
     r"unsupported model \S+, please use",  # of gateways to Bedrock
     r"model identifier is invalid",
     r"no such model",
@@ -51,6 +56,7 @@ CAN_NOT = _any_of(
     r"at most 0 image",
     r"response_format'[^{}]{1,60}input should be",  # llama-cpp-python's, of a schema
     r"content' : value must be a string",
+    r"response_format.{0,40} is unavailable",  # DeepSeek's, of a schema
 )
 """Said of what a model, or its server, is not able to do."""
 TOO_LONG = _any_of(
