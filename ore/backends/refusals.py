@@ -28,10 +28,12 @@ from ore.backends.server_words import (
     NO_MEMORY,
     NO_MODEL,
     NO_OLLAMA_MODEL,
+    NO_QUOTA,
     NOTHING_THERE,
     OF_BOTH,
     OF_ONE_TURN,
     TOO_LONG,
+    UNPAID,
     error_in,
     error_words,
     innermost,
@@ -247,6 +249,7 @@ def openai_status_error(
     plain = shorten(text or body.decode("utf-8", "replace")) or "no text"
     is_page = plain.startswith("<")
     status = 401 if status in (400, 403) and re.search(BAD_KEY, plain) else status
+    status = 402 if status in (400, 403, 429) and re.search(UNPAID, plain) else status
     plain = "a web page" if is_page else plain
     words = text or plain
     if status in _REDIRECTS:
@@ -269,7 +272,8 @@ def openai_status_error(
         sentence = f"The server at {host} {what}: {plain}. Its log may say more."
         return ModelNotFoundError(sentence, model=model, host=host.url)
     elif status in _BUSY:
-        why = f"is busy, or a limit is reached ({plain}): try again later"
+        also = ", or look at your account there" if NO_QUOTA in text else ""
+        why = f"is busy, or a limit is reached ({plain}): try again later{also}"
     elif status == 413 and not text and not re.search(TOO_LONG, plain):
         why = _TOO_MUCH.format(f": {plain}" if body.strip() and not is_page else "")
     elif status in (404, 405) and re.match(NOTHING_THERE, text):

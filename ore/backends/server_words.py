@@ -127,6 +127,18 @@ NOTHING_THERE = _any_of(
 """What servers say of an address that nothing is at: FastAPI, llama.cpp's, Kong, OpenAI's, Groq's."""
 BAD_KEY = _any_of(r"API key not valid", r"(invalid|incorrect).api.key")
 """What Gemini's and xAI's servers say with status 400, and LM-Proxy with 403, where others use 401."""
+UNPAID = _any_of(
+    r"credit balance is too low",
+    r"your account is in good standing",
+    r"(not|n't) have any credits|used all available credits|run out of credits",
+    r"insufficient[ _](account )?balance",
+    r"billing_(hard_limit_reached|not_active)",
+    r"exceeded_current_quota_error",
+    r"\u4f59\u989d\u4e0d\u8db3",  # the balance is too low
+)
+"""What Anthropic's, Alibaba's, xAI's, OpenAI's, Moonshot's and Zhipu's servers say without status 402."""
+NO_QUOTA = "insufficient_quota"
+"""OpenAI's of an account without money; Alibaba's of a limit a minute, too."""
 OF_ONE_TURN = _any_of(r"jinja", r"roles must alternate", r"parse grammar", r"JSON schema")
 """What llama.cpp's server says with status 500 of messages, or a schema, that it can't take."""
 NO_MEMORY = r"system memory|out.of.memory|insufficient memory"

@@ -243,11 +243,34 @@ def test_a_list_of_models_is_read_though_its_head_calls_it_a_text():
             OpenAIBackend(Host(fake.url)).models()
 
 
-def test_a_server_that_wants_to_be_paid_is_no_fault_of_the_turn():
-    body = b'{"error": {"message": "Insufficient credits"}}'
-    error = refusals.openai_status_error(Host("https://h"), "m", 402, body, has_key=True)
+@pytest.mark.parametrize(
+    "status, said",
+    [
+        (402, "Insufficient credits"),
+        (400, "Your credit balance is too low to access the Anthropic API."),
+        (400, "Access denied, please make sure your account is in good standing. Arrearage"),
+        (403, "Your newly created team doesn't have any credits or licenses yet."),
+        (403, "You have run out of credits or need a Grok subscription."),
+        (429, "Your team x has either used all available credits or reached its monthly limit"),
+        (403, "INSUFFICIENT_BALANCE"),
+        (400, "Billing hard limit has been reached billing_hard_limit_reached"),
+        (429, "Your account is not active billing_not_active"),
+        (429, "Your account is suspended exceeded_current_quota_error"),
+        (429, "余额不足或无可用资源包,请充值。 1113"),
+    ],
+)
+def test_a_server_that_wants_to_be_paid_is_no_fault_of_the_turn(status, said):
+    body = json.dumps({"error": {"message": said}}).encode()
+    error = refusals.openai_status_error(Host("https://h"), "m", status, body, has_key=True)
     assert type(error) is NothingAnswersError
-    assert "wants to be paid first (Insufficient credits): look at your account" in str(error)
+    assert f"wants to be paid first ({said.rstrip('.')}): look at your account" in str(error)
+
+
+def test_a_quota_may_be_one_a_minute_or_that_of_an_account():
+    body = b'{"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}'
+    error = refusals.openai_status_error(Host("https://h"), "m", 429, body, has_key=True)
+    assert type(error) is BackendError
+    assert "insufficient_quota): try again later, or look at your account there." in str(error)
 
 
 @pytest.mark.parametrize("name", ["no-usage", "no-mark"])
@@ -374,7 +397,11 @@ SAID = [
     (404, "Function 'f': Not found for account 'a'", "There is no model 'small'"),
     (400, "The requested modality is not supported", "can't do this (The requested modality"),
     (400, "This response_format type is unavailable now", "can't do this (This response_format"),
-    (422, "response_format.type `json_schema` is unavailable now", "can't do this (response_format"),
+    (
+        422,
+        "response_format.type `json_schema` is unavailable now",
+        "can't do this (response_format",
+    ),
     (400, "a vision model is required", "failed: a vision model is required"),
     (400, "could not find suitable inference handler for x", "There is no model 'small'"),
     (400, "could not find real modelID for x", "There is no model 'small'"),
