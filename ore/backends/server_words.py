@@ -164,7 +164,9 @@ def openai_words(body: bytes | Any) -> str:
         return value
     error = value.get("error", value) if isinstance(value, dict) else None
     if isinstance(error, str):
-        return error
+        return _texts([error, value.get("message")])  # Fastify's: its error is the status in words
+    if error is True:  # as some say that there is one
+        error = value
     if not isinstance(error, dict):
         return ""
     words = [error.get(name) for name in ("message", "msg", "code", "type", "detail", "errors")]
