@@ -29,6 +29,7 @@ from ore.backends.server_words import (
     NO_MODEL,
     NO_OLLAMA_MODEL,
     NO_QUOTA,
+    NOT_ALLOWED,
     NOTHING_THERE,
     OF_BOTH,
     OF_ONE_TURN,
@@ -249,6 +250,7 @@ def openai_status_error(
     plain = shorten(text or body.decode("utf-8", "replace")) or "no text"
     is_page = plain.startswith("<")
     status = 401 if status in (400, 403) and re.search(BAD_KEY, plain) else status
+    status = 403 if status == 401 and re.search(NOT_ALLOWED, text[:MOST_JUDGED]) else status
     status = 402 if status in (400, 403, 429) and re.search(UNPAID, plain) else status
     plain = "a web page" if is_page else plain
     words = text or plain

@@ -127,6 +127,8 @@ NOTHING_THERE = _any_of(
 """What servers say of an address that nothing is at: FastAPI, llama.cpp's, Kong, OpenAI's, Groq's."""
 BAD_KEY = _any_of(r"API key not valid", r"(invalid|incorrect).api.key")
 """What Gemini's and xAI's servers say with status 400, and LM-Proxy with 403, where others use 401."""
+NOT_ALLOWED = _any_of(r"missing scopes", r"not allowed to access model", r"model_access_denied")
+"""What OpenAI's and LiteLLM's servers say with status 401 of a key that they know."""
 UNPAID = _any_of(
     r"credit balance is too low",
     r"your account is in good standing",

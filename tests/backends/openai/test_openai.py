@@ -737,12 +737,23 @@ def test_the_words_of_another_413_are_shown():
         assert "(status 413: length limit exceeded): shorten the prompt" in str(error)
 
 
-def test_what_a_key_is_not_allowed_is_said_and_not_that_it_is_not_accepted():
+@pytest.mark.parametrize(
+    "status, said",
+    [
+        (403, "your country is not served"),
+        (
+            401,
+            "You have insufficient permissions for this operation. Missing scopes: model.request",
+        ),
+        (401, "key not allowed to access model. This key can only access models=['m']"),
+    ],
+)
+def test_what_a_key_is_not_allowed_is_said_and_not_that_it_is_not_accepted(status, said):
     with FakeOpenAI(key="sk-of-mine") as fake:
-        fake.play = [refusal(403, "your country is not served")]
-        with pytest.raises(BackendError, match="refuses .your country is not served") as caught:
+        fake.play = [refusal(status, said)]
+        with pytest.raises(BackendError, match="refuses .*key in OPENAI_API_KEY is al") as caught:
             OpenAIReasoner("small", Host(fake.url), "sk-of-mine").reason(ASKED)
-    assert "not accepted" not in str(caught.value)
+    assert "not accepted" not in str(caught.value) and said in str(caught.value)
 
 
 @pytest.mark.parametrize(
