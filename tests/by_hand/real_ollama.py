@@ -78,6 +78,23 @@ def a_prompt_that_was_cut_is_told(server: Server) -> None:
         assert context["status"] == "complete", (kind, context)
 
 
+def a_turn_is_complete_where_the_same_strict_one_passes(server: Server) -> None:
+    if numbers_of(server.ask("/api/version")["version"]) < REFUSES_FROM:
+        return
+    system = ("--system", "Answer in one word." * 8)
+    flags = ("--host", server.host, "--model", server.model, *system, "--strict-context")
+    limits = ("-o", f"num_ctx={WINDOW}", "-o", "num_predict=8")
+    for kind in DENSE:
+        text = SAMPLES[kind][0]
+        for share in (0.7, 0.95, 1.1):
+            prompt = (text * 40)[: int(len(text) * share * WINDOW / SAMPLES[kind][1])]
+            out, _ = server.ore(*flags[:-1], *limits, "--json", stdin=prompt)
+            context = json.loads(out)["metadata"]["context"]
+            fits = context["status"] == "complete"
+            assert not fits or context["told_by"] == "server", (kind, share, context)
+            server.ore(*flags, *limits, stdin=prompt, code=0 if fits else 3)
+
+
 def a_strict_turn_passes_or_is_exit_3_and_never_in_between(server: Server) -> None:
     text = SAMPLES["English"][0] + "\n"
     for times in range(9, 15):  # about 40 tokens each, across the edge of the window
@@ -240,6 +257,7 @@ CHECKS: tuple[Callable[[Server], None], ...] = (
     a_cut_is_told_where_the_model_is_not_kept_or_has_another_name,
     a_window_is_never_more_than_the_model_was_trained_with,
     a_prompt_that_was_cut_is_told,
+    a_turn_is_complete_where_the_same_strict_one_passes,
     a_strict_turn_passes_or_is_exit_3_and_never_in_between,
     a_strict_turn_of_a_conversation_that_fitted_is_known_to_have,
     a_timeout_is_about_silence,
