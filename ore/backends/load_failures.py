@@ -40,6 +40,7 @@ _MEMORY = (
     r"bad_alloc|failed to allocate|[Cc]annot allocate|out of memory|unable to allocate|"
     r"insufficient memory|mem_buffer != NULL"
 )
+_CUT_OFF = r"not within the file bounds|unexpectedly reached end|failed to read key-value pairs"
 _SHORTAGES: tuple[tuple[str, str], ...] = (
     (r"Resource temporarily unavailable|Thread creation failed|start new thread", NO_THREADS),
     (r"Too many open files", _NO_FILES),
@@ -78,7 +79,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
         "another build of the model",
     ),
     (
-        r"not within the file bounds|unexpectedly reached end|failed to read key-value pairs",
+        _CUT_OFF,
         "the file is cut off or damaged ({why}): fetch it again",
     ),
     (
@@ -115,6 +116,8 @@ def load_error(
                     f"The chat template can't be used ({one_line(_reason(log))}): correct it, or leave "
                     f"`chat_template=` out."
                 )
+            if pattern == _CUT_OFF and gguf.is_part(path.name):
+                sentence = "one of its parts is cut off or damaged ({why}): fetch them again"
             why = found.groupdict().get("why") or _reason(log)
             said = sentence.format(why=one_line(shorten(why)), memory=f"{memory // 1_000_000:,}")
             if pattern == _MEMORY and has_given_template:

@@ -462,6 +462,17 @@ def test_parts_that_do_not_fit_together_are_said(tmp_path, change, said):
     assert str(raised.value).endswith("): fetch them again.")
 
 
+@pytest.mark.parametrize("part", [0, 2])
+def test_a_part_that_is_cut_off_is_not_said_to_be_the_first(tmp_path, part):
+    parts = write_split_model(tmp_path, 3)
+    parts[part].write_bytes(parts[part].read_bytes()[:-2000])
+    said = (
+        f"{parts[0]} can't be loaded: one of its parts is cut off or damaged .* fetch them again."
+    )
+    with pytest.raises(BackendError, match=said):
+        ask(parts[0])
+
+
 @pytest.mark.slow
 def test_a_part_of_another_model_is_said_to_be_one_that_does_not_fit(tmp_path):
     parts = write_split_model(tmp_path, 2)
