@@ -56,6 +56,8 @@ CAN_NOT = _any_of(
     r"at most 0 image",
     r"response_format'[^{}]{1,60}input should be",  # llama-cpp-python's, of a schema
     r"content' : value must be a string",
+    r"\]\.content must be a string",  # Groq's, of an image
+    r"content\b.{0,60} type Input should be 'text'",  # that of servers that take texts alone
     r"response_format.{0,40} is unavailable",  # DeepSeek's, of a schema
 )
 """Said of what a model, or its server, is not able to do."""
@@ -66,6 +68,7 @@ TOO_LONG = _any_of(
     r"exceed(s|ed)? (the |this )?(available |model('?s)? )?(max(imum)? )?context",
     r"exceeds (the )?maximum (allowed )?((input|prompt|sequence) length|number of tokens)",
     r"exceeds the maximum allowed length",
+    r"exceeds the max input token limit",  # Bedrock's
     r"exceeded model token limit",
     r"exceed max message tokens",
     r"prompt exceeds max length",

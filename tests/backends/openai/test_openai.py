@@ -395,6 +395,14 @@ SAID = [
     (400, "Unable to access non-serverless small. model_not_available", "There is no model"),
     (410, "The model has reached its end of life on 2026-05-14", "There is no model 'small'"),
     (404, "Function 'f': Not found for account 'a'", "There is no model 'small'"),
+    (400, "messages[0].content must be a string", "can't do this (messages[0].content must"),
+    (
+        422,
+        "body -> messages -> 0 -> content -> list[TextContentPart] -> 0 -> type Input should be 'text'",
+        "can't do this (body -> messages",
+    ),
+    (422, "reasoning_effort Input should be 'text' or 'low'", "failed: reasoning_effort Input"),
+    (400, "Input exceeds the max input token limit", "does not fit the model's context window"),
     (400, "The requested modality is not supported", "can't do this (The requested modality"),
     (400, "This response_format type is unavailable now", "can't do this (This response_format"),
     (
