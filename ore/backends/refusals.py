@@ -24,6 +24,7 @@ from ore.backends.server_words import (
     CAN_NOT,
     FILTERED,
     MOST_JUDGED,
+    NO_CHAT,
     NO_MANIFEST,
     NO_MEMORY,
     NO_MODEL,
@@ -141,8 +142,8 @@ def reported_error(
     elif model and re.search(CAN_NOT, message):  # else no model was asked
         kind = CapabilityError
         what = f"can't do this ({shown}): leave it out, or use another model."
-        if "not support chat" in message:  # one for embeddings
-            what = f"writes no text ({shown}): use one of `Backend.models()` that does."
+        if re.search(NO_CHAT, message):
+            what = f"does not chat ({shown}): use one of `Backend.models()` that does."
         sentence = f"The model '{shorten(model)}' at {host} {what}"
     elif re.search(NO_MEMORY, message):
         kind = NothingAnswersError

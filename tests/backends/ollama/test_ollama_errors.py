@@ -104,7 +104,7 @@ def body(error: object, **more: object) -> bytes:
             400,
             body('"m" does not support chat'),
             CapabilityError,
-            f"The model 'm' at {AT} writes no text (\"m\" does not support chat): use one of "
+            f"The model 'm' at {AT} does not chat (\"m\" does not support chat): use one of "
             f"`Backend.models()` that does.",
         ),
         (

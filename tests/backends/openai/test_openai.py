@@ -403,6 +403,12 @@ SAID = [
     ),
     (422, "reasoning_effort Input should be 'text' or 'low'", "failed: reasoning_effort Input"),
     (400, "Input exceeds the max input token limit", "does not fit the model's context window"),
+    (400, "The model does not support Chat Completions API", "does not chat (The model does not"),
+    (
+        400,
+        "This is not a chat model and thus not supported in v1/chat",
+        "does not chat (This is not",
+    ),
     (400, "The requested modality is not supported", "can't do this (The requested modality"),
     (400, "This response_format type is unavailable now", "can't do this (This response_format"),
     (
