@@ -21,13 +21,15 @@ _PARTS = {
     "model": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}"),
     "tag": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}"),
 }
+_AT = r"(?:[@\uff20\ufe6b]|%(?:25){0,4}40)"  # in any of its widths
 _LOGIN = re.compile(
-    r"(?is)\A([^/:]*://|https?(?::[/\\]{1,8}|[^\w\s/:]?//|:(?=[^/@:]*:[^/@]*@)))"
-    r"(?=[^/]*@|[^/]*:(?![0-9]*(?:/|$))).*@"
+    rf"(?is)\A((?:[^/:]*://|[a-z][a-z0-9+.-]{{1,15}}[:\uff1a][/\\\uff0f]{{1,8}}(?=[^/:]*:.*{_AT})"
+    r"|https?(?:[^\w\s/:]?//|[:\uff1a][/\\\uff0f]{0,8}(?![^/:@]*@sha256:))){1,2})"
+    rf"(?=[^/]*{_AT}|[^/]*:(?![0-9]*(?:/|$))).*{_AT}"
 )
 """A key, or a user name and a password, before an address's registry; a password may have a ``/`` in it.
 
-The ``://`` of http may be mistyped.
+Its ``://`` may be mistyped, but ``http:TAG`` with a pin is a model called http.
 """
 _MOST_CHARACTERS = 350 + 3 * 80 + 3
 _SHOWN_CHARACTERS = 80

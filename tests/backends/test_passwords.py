@@ -549,6 +549,7 @@ def test_a_malformed_address_is_shown_without_its_password(address, home):
         "me:top hunter2",
         "me:hunter2 top",
         "m e:hunter2",
+        "me@corp.example:top hunter2",
         "me:a@b hunter2",
         "me:a\nhunter2",
         "me:a\u00a0hunter2",
@@ -566,8 +567,21 @@ def test_a_password_with_a_blank_in_it_is_not_shown(login, home):
 
 @pytest.mark.parametrize("at", ["%40", "%2540", "\uff20", "\ufe6b"])
 def test_a_password_before_an_at_that_is_written_otherwise_is_not_shown(at, home):
-    err = run_ore("--timeout", f"http://me:hunter2{at}box/v1").err
+    address = f"http://me:hunter2{at}box/v1"
+    err = run_ore("--timeout", address).err
     assert SECRET not in err and "http://…@box/v1" in err
+    with pytest.raises(UsageError, match="http://…@box/v1' can't be a model's name") as caught:
+        checked_name(address)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "login", ["http:hunter2", "http:me@corp.example:hunter2", "http:me:a/hunter2"]
+)
+def test_a_mistyped_address_with_a_key_or_an_odd_login_is_no_model_s_name(login):
+    with pytest.raises(UsageError, match="'http:…@box' can't be a model's name") as caught:
+        checked_name(f"{login}@box")
+    assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize("scheme", ["HTTP", "ftp", "s3"])
@@ -589,12 +603,16 @@ def test_no_folder_is_made_that_has_the_password_of_an_address_in_its_name(
     assert "an address" in result.err and not (tmp_path / "s3:").exists()
 
 
-@pytest.mark.parametrize("begins", ["http;//", "http//", "HTTPS:/", "http:", "http:\\\\"])
+@pytest.mark.parametrize(
+    "begins",
+    ["http;//", "http//", "HTTPS:/", "http:", "http:\\\\", "htttp:/", "http\uff1a\uff0f\uff0f"],
+)
 def test_a_mistyped_address_is_no_model_s_name_and_shown_without_its_password(begins):
     with pytest.raises(UsageError, match="…@box/m' can't be a model's name: it holds") as caught:
         split_pin(f"{begins}me:hunter2@box/m")
     assert SECRET not in str(caught.value)
-    for name in ("http/m@sha256:ab12", "http:1b@sha256:ab12", "hf.co/a/b:Q4@sha256:ab"):
+    pinned = ("http/m@sha256:ab12", "http:1b@sha256:ab12", "hf.co/a/b:Q4@sha256:ab")
+    for name in (*pinned, "models:/m@champion", "file:///home/me@box/m.gguf"):
         assert shown_name(name) == checked_name(name) == name
 
 
