@@ -510,6 +510,20 @@ def test_what_holds_no_password_is_shown_whole(value, home):
     assert f"'{value}'" in run_ore("--timeout", value).err
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "see `http://box:80`",
+        "see <http://box:80>, or ada@box",
+        "is it http://box:8080?",
+        "http://box:8080^J  ended",
+        "http: the proxy said 'a:b' to ada@box",
+    ],
+)
+def test_a_sentence_with_an_address_that_holds_no_password_is_shown_whole(sentence):
+    assert said(sentence) == sentence
+
+
 @pytest.mark.parametrize("ask", ["models", "score", "reported"])
 def test_no_key_stands_in_the_variables_of_what_asks_beside_a_turn(ask, monkeypatch):
     monkeypatch.setenv("OLLAMA_API_KEY", "sk-secret-key")
