@@ -15,6 +15,7 @@ from ore.backends.fitted import Reading, check_context, context_of, reading_of
 from ore.backends.http import Deadline, TooLarge
 from ore.backends.logprobs import Logprobs
 from ore.backends.look_ups import KNOWN_SECONDS, beside_turn, time_for
+from ore.backends.model_names import checked_name
 from ore.backends.model_options import check_ollama, checked_seconds, lets_go_at_once, natural
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient
 from ore.backends.ollama_models import if_known, in_force, numbers_of, prompt_facts
@@ -169,7 +170,7 @@ class AyaReasoner(StreamingReasoner):
     ) -> None:
         if not isinstance(model_id, str) or not model_id.strip():
             raise UsageError("No model was named: give one with `model_id=` NAME.")
-        self.model_id: str = model_id
+        self.model_id: str = checked_name(model_id)
         self.host: Host = as_host(host)
         self.timeout: float | None = checked_seconds("timeout", timeout)
         self.deadline: float | None = checked_seconds("deadline", deadline)

@@ -409,7 +409,7 @@ def test_an_address_in_the_place_of_a_model_s_name_is_shown_without_its_password
     assert shown_name("llama3.2@sha256:1f2e") == "llama3.2@sha256:1f2e"
 
 
-@pytest.mark.parametrize("asked", [reasoner_by_name, backend_by_name, OpenAIReasoner])
+@pytest.mark.parametrize("asked", [reasoner_by_name, backend_by_name, OpenAIReasoner, AyaReasoner])
 def test_a_program_s_address_in_the_place_of_a_name_is_refused_without_its_password(asked):
     pytest.importorskip("openai", reason="openai is not installed (requirements-openai.txt)")
     with pytest.raises(UsageError, match="^'http://…@box:1/a' ") as caught:
