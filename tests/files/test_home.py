@@ -10,7 +10,7 @@ import pytest
 
 from ore.__main__ import _env_files, load_env_files
 from ore.errors import HomeError, UsageError
-from ore.files.home import expanded, ore_home
+from ore.files.home import expanded, is_address, ore_home
 
 
 @pytest.mark.parametrize(
@@ -129,3 +129,14 @@ def test_an_env_file_that_can_not_be_looked_at_is_told(tmp_path, monkeypatch):
     assert load_env_files() == {f"{tmp_path}/.env": ""}
     monkeypatch.setenv("ORE_HOME", str(tmp_path / ("n" * 300)))
     assert load_env_files() == {}
+
+
+def test_a_path_that_begins_as_an_address_is_one_unless_a_folder_here_is_called_so(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data:").mkdir()
+    for path in ("s3://box/runs", "S3:/box", "git+https://box"):
+        assert is_address(path)
+    for path in ("data:/runs", "runs", "/s3:/runs", "./s3:/runs", "c:/runs", "s3:runs"):
+        assert not is_address(path)

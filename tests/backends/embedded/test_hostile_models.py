@@ -699,6 +699,20 @@ def test_a_signal_for_a_program_with_threads_does_not_end_an_engine_that_starts(
     assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= masks[0]
 
 
+def test_an_engine_s_end_is_registered_until_its_folder_is_gone(tmp_path, monkeypatch):
+    """The thread that ends it may be stopped with the program before that."""
+
+    def unregistered(_):
+        folders.append(os.listdir(os.environ["TMPDIR"]))
+
+    folders: list[list[str]] = []
+    monkeypatch.setattr(engine_load.subprocess, "Popen", lambda *_, **more: os.open("/none", 0))
+    monkeypatch.setattr(engine_load.atexit, "unregister", unregistered)
+    with pytest.raises(BackendError, match="can't be started"):
+        engine.Engine(write_model(tmp_path / "m.gguf"), window=512)
+    assert folders == [[]]
+
+
 @pytest.mark.slow
 def test_rows_that_are_stopped_while_their_model_loads_leave_nothing(tmp_path):
     path = write_model(tmp_path / "m.gguf", tokenizer__chat_template=LOOP)
