@@ -67,11 +67,8 @@ FLAGS = {
 
 _AT = r"(?:[@\uff20\ufe6b]|%(?:25){0,4}40)"  # in any of its widths
 _BEFORE_AT = rf".*{_AT}"
-_BEGINS = (
-    r"(?i)(?:://|(?<![a-z0-9])[a-z][a-z0-9+.-]{1,15}[:\uff1a][/\\\uff0f]{1,8}"
-    r"|\bhttps?(?:[:\uff1a](?!\s)|[^\w\s/]?//))"
-    r"(?!NAME:PASSWORD@)"
-)
+_SCHEME = r"(?<![a-z0-9])[a-z][a-z0-9+.-]{1,15}[:\uff1a][/\\\uff0f]{1,8}"
+_BEGINS = rf"(?i)(?:://|{_SCHEME}|\bhttps?(?:[:\uff1a](?!\s)|[^\w\s/]?//))(?!NAME:PASSWORD@)"
 _ADDRESS = rf"{_BEGINS}(?=[^/]*{_AT}|[^/]*:(?![0-9]*(?:/|$)))"
 """What stands before a user name and a password, however its slashes are written: in a path, ``//`` has
 become ``/``. The login of an example that ORE gives may be shown."""
@@ -79,8 +76,8 @@ _SPACED = rf"{_BEGINS}(?=[^/:\[]{{0,80}}:(?!\s|[0-9]*(?:[\s/:;,.'\"`)\]>]|$)))"
 """The same of a login that may have blanks in it: a colon in it is before no port and ends no word."""
 _BEFORE_SPACED_AT = rf"(?s).*\S{_AT}"
 _CUT = (
-    r"(?i)(\bhttps?:[/\\]{0,8})(?!NAME:)[^\s/:@\[…]{1,80}:(?!\s|[0-9]*(?:[\s/:;,.'\")\]]|$)"
-    r"|[0-9]{2,5}[^\w@%])\S*[^\s'\".,;:)]"
+    rf"(?i)(\bhttps?:[/\\]{{0,8}}|{_SCHEME})(?!NAME:)[^\s/:@\[…]{{1,80}}"
+    r":(?!\s|[0-9]*(?:[\s/:;,.'\")\]]|$)|[0-9]{2,5}[^\w@%])\S*[^\s'\".,;:)]"
 )
 """An address that is cut in a password, as a path's folder can be; or one that lacks its ``@``."""
 

@@ -631,7 +631,13 @@ def test_a_mistyped_address_is_no_model_s_name_and_shown_without_its_password(be
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--timeout", "http://me:hunter2"), ("--artifact-out", "http://me:hunter2/a@box")]
+    "arguments",
+    [
+        ("--timeout", "http://me:hunter2"),
+        ("--timeout", "s3://me:hunter2"),
+        ("--artifact-out", "http://me:hunter2/a@box"),
+        ("--artifact-out", "s3://me:hunter2/a@box"),
+    ],
 )
 def test_a_password_that_no_at_follows_is_not_shown(arguments, home):
     result = run_ore("Hi", *arguments)

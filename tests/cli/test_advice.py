@@ -133,6 +133,7 @@ def test_a_library_user_reads_no_flag_and_the_command_line_does():
         "http://a.example: no user me@a.example",
         "'http://a.example:80': no user",
         "http://a.example:80.",
+        "'tcp://10.0.0.1:8786' does not answer; see c:/a:b, sha256:a:b and embedded:/m/a:b.gguf",
     ],
 )
 def test_what_is_no_login_is_said_whole(text):
