@@ -133,8 +133,15 @@ def test_a_library_user_reads_no_flag_and_the_command_line_does():
         "http://a.example: no user me@a.example",
         "'http://a.example:80': no user",
         "http://a.example:80.",
+        "http://a.example has no a:b; ask @ada",
         "'tcp://10.0.0.1:8786' does not answer; see c:/a:b, sha256:a:b and embedded:/m/a:b.gguf",
     ],
 )
 def test_what_is_no_login_is_said_whole(text):
     assert said(text) == text
+
+
+@pytest.mark.parametrize("address", ["http://me:hunter2", "http:me:hunter2", "S3:/me:80hunter2"])
+def test_of_an_address_that_is_cut_in_its_login_the_scheme_and_what_is_around_it_are_said(address):
+    begins = address.partition("me:")[0]
+    assert said(f"('{address}'), no server.") == f"('{begins}…'), no server."
