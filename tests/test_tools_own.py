@@ -353,6 +353,9 @@ def test_a_program_that_others_can_write_to_by_now_is_not_run(home, what):
     (home / ".ore" / what).chmod(0o722)
     result = Gate({Permission.SHELL, Permission.NETWORK}).run(tool, {"place": "Rome"})
     assert result.status == "error" and "others can write to it; " in result.output
+    assert ("is not run: " in result.output) is (
+        what != "tools/weather"
+    )  # that folder is read first
 
 
 def test_the_digest_is_of_the_program_that_ran_though_the_tool_was_loaded_before(home):

@@ -147,6 +147,18 @@ def test_a_folder_that_one_s_own_link_leads_to_is_used(tmp_path):
     assert kept.entries() == ["mine"] and (tmp_path / "real/history").read_text() == "mine\n"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give links away")
+def test_a_folder_that_another_user_s_link_leads_to_is_not_used(tmp_path):
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "ore").symlink_to("real")
+    History(tmp_path / "ore/history").add("mine")
+    os.chown(tmp_path / "ore", 12345, -1, follow_symlinks=False)
+    kept = History(tmp_path / "ore/history")
+    assert kept.entries() == [] and "it belongs to another user" in kept.problem
+    History(tmp_path / "ore/history").add("theirs")
+    assert (tmp_path / "real/history").read_text() == "mine\n"
+
+
 @pytest.mark.parametrize("kind", ["folder", "link", "fifo", "bytes", "open to others"])
 def test_something_else_in_place_of_the_history_is_left_alone(path, kind, tmp_path):
     path.parent.mkdir(mode=0o700)

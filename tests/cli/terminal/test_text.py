@@ -176,6 +176,7 @@ def test_the_label_of_a_persona_is_indented_in_letters_of_other_scripts():
         ("You\ufe30 x", " You\ufe30 x"),  # two full stops in NFKD
         ("You\u2982 x", " You\u2982 x"),
         ("You\u1361 x", " You\u1361 x"),  # between Ethiopic words
+        ("You\u1365 x", " You\u1365 x"),
         ("You\u1366 x", " You\u1366 x"),  # before an Ethiopic list
         ("You\u1804 x", " You\u1804 x"),  # Mongolian
         ("You\ua6f4 x", " You\ua6f4 x"),  # Bamum
