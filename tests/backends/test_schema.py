@@ -85,7 +85,10 @@ def test_a_mismatch_writes_no_artifact(ore, tmp_path):
 @pytest.mark.parametrize(
     "reason, by",
     [
-        ("length", "a limit"),
+        (
+            "length",
+            "a limit: the model's or the server's own after 7 tokens, or the context window",
+        ),
         ("content_filter", "the server's filter"),
         ("insufficient_system_resource", "the server"),
     ],
@@ -94,7 +97,7 @@ def test_an_answer_that_was_cut_off_is_refused_even_if_it_fits(ore, reason, by):
     result = ore(
         "hi", "--schema", TEXT, replies=['{"city": "R"}'], metadata={"done_reason": reason}
     )
-    assert result.code == 3 and f"it was cut off by {by}" in result.err
+    assert result.code == 3 and f"it was cut off by {by}), so" in result.err
     longer = "change the schema, or allow it more tokens with -o num_predict=N. The"
     assert (longer in result.err) is (reason == "length")
 
@@ -141,6 +144,7 @@ def test_what_had_no_room_in_the_window_is_said_of_an_answer_that_is_refused(ore
             "the model's or the server's own after 5 tokens",
         ),
         (None, {}, "the model's or the server's own after 5 tokens, or the context window"),
+        (-1, {}, "the model's or the server's own after 5 tokens, or the context window"),
     ],
 )
 def test_the_limit_that_cut_off_an_answer_is_named(ore, asked, context, limit):

@@ -369,6 +369,16 @@ def test_of_a_single_turn_it_is_said_that_what_stands_first_may_have_been_left_o
     assert (said, result.err.count("-o num_ctx")) == (told, told)
 
 
+@pytest.mark.parametrize("version, told", [("0.13.5", 0), (CUTS, 1)])
+def test_where_the_server_says_that_a_prompt_fitted_no_earlier_one_is_compared(home, version, told):
+    """What counts otherwise, as a model that was made anew does, has not cut anything."""
+    with FakeOllama(num_ctx=2048, version=version, reply="Fine.") as server:
+        server.ollama.tokens = 1900
+        assert talked(server, "bcdfgh " * 400, flags=SAVED) == 0
+        server.ollama.tokens = 1800
+        assert talked(server, "bcdfgh " * 10, flags=SAVED) == told
+
+
 def test_that_nobody_knows_is_said_once(home, tmp_path):
     file = tmp_path / "notes.txt"
     file.write_text("one")

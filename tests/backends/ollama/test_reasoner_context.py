@@ -123,15 +123,27 @@ def test_of_what_could_have_been_left_out_it_is_known_that_it_was_not(streams):
 
 
 @both_ways
-@pytest.mark.parametrize("num_ctx, asks", [(None, False), (200, True)])
+@pytest.mark.parametrize(
+    "size, num_ctx, asks",
+    [(5, None, False), (5, 200, True), (1243, None, False), (1244, None, True), (1244, 8192, True)],
+)
 def test_for_a_short_prompt_nothing_is_looked_up_first_unless_its_window_is_small(
-    num_ctx, asks, streams
+    size, num_ctx, asks, streams
 ):
     options = {} if num_ctx is None else {"num_ctx": num_ctx}
     with FakeOllama() as server:
-        answer(AyaReasoner("llama3.2", server.url, options=options), HELLO, streams)
+        prompt = [Message("user", "x" * size)]  # to whose bytes 256 are added
+        answer(AyaReasoner("llama3.2", server.url, options=options), prompt, streams)
         assert server.chats[0].json.get("truncate") is False
         assert (server.requests[0].path == "/api/version") is asks
+
+
+@both_ways
+def test_a_server_that_counts_far_too_few_tokens_is_not_taken_at_its_word(streams):
+    with FakeOllama(scenario="body", body=FEW) as server:
+        context = answer(AyaReasoner("llama3.2", server.url), WHOLE, streams).metadata["context"]
+        assert [seen.json.get("truncate") for seen in server.chats] == [False]
+    assert context == {"status": "truncated", "window": None, "prompt_tokens": 14}
 
 
 @both_ways
