@@ -186,7 +186,7 @@ class OllamaClient:
             if all(key) and (given := self._given.get(key)):
                 return given
             shown = self.show(model, ends.within(seconds).seconds)
-            if num_ctx and ollama_models.only_ps_tells(shown):
+            if num_ctx and ollama_models.may_have_more(shown):
                 found = window_of(self.loaded(model, ends.within(seconds).seconds)) or found
             given = ollama_models.given_window(found, shown)
             self._given = {key: given}  # of the last model alone: no server can make it grow

@@ -123,12 +123,9 @@ def given_window(wanted: int, shown: Entry) -> int:
     return min(given, trained_window(shown) or given)
 
 
-def only_ps_tells(shown: Entry) -> bool:
-    """Return whether ``/api/ps`` alone tells what window a model has, whatever was asked for.
-
-    It may be given more, or less where nobody says what it was trained with.
-    """
-    return not trained_window(shown) or part(shown, "details").get("family") in _GIVEN_MORE
+def may_have_more(shown: Entry) -> bool:
+    """Return whether a server may give a model more than is asked for, as only ``/api/ps`` tells."""
+    return part(shown, "details").get("family") in _GIVEN_MORE
 
 
 def to_arrive(

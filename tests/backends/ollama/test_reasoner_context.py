@@ -308,16 +308,6 @@ def test_a_window_that_was_asked_for_is_never_more_than_the_model_s(num_ctx, str
 
 
 @both_ways
-@pytest.mark.parametrize("said", [None, "8192", -1, 1 << 60])
-def test_a_window_is_the_loaded_model_s_where_nobody_says_what_it_was_trained_with(said, streams):
-    facts = {"general.architecture": "llama", "llama.context_length": said}
-    with FakeOllama() as server:
-        server.ollama.shown, server.ollama.context_length = {"model_info": facts}, 8192
-        reasoner = AyaReasoner("llama3.2", server.url, options={"num_ctx": 999_999_999})
-        assert answer(reasoner, HELLO, streams).metadata["context"]["window"] == 8192
-
-
-@both_ways
 @pytest.mark.parametrize("num_ctx", [200, 512])
 def test_a_model_that_sees_images_has_a_window_with_room_for_one(num_ctx, streams):
     """See ``Scheduler.getRunner`` of Ollama."""
