@@ -92,8 +92,9 @@ class Engine:
             raise timeout_error(None, deadline, late) from exc
         self.computes_with: dict[str, int] = self._process.computes_with
         self.device: str = "CPU" if layers == 0 else ", ".join(self._process.cards) or "CPU"
-        # For a program that does not close it: when it lets go of this object, or ends.
+        # For a program that does not close it: when it lets go of this object. Its end is the process's.
         self._unclosed = weakref.finalize(self, self._process.end)
+        self._unclosed.atexit = False
         try:
             said: dict[str, Any] = self.ask("/props", deadline.wait(_ASK_SECONDS))
             window = int(said["default_generation_settings"]["n_ctx"])

@@ -13,7 +13,7 @@ from typing import BinaryIO
 from ore.errors import BackendError
 from ore.files import read_file
 from ore.files.locks import is_locked
-from ore.files.signals import deferred_signals
+from ore.files.signals import deferred_signals, end_with_program
 
 SOCKET, LOG = "engine.sock", "engine.log"
 _PREFIX = "ore-engine-"  # not what a script calls a folder of its own
@@ -28,6 +28,7 @@ def private_folder() -> str:
 
     What a process that was killed has left of such folders is removed.
     """
+    end_with_program()  # else nobody would remove it
     try:
         with deferred_signals():  # a handler that makes one, too, would wait for the package's lock
             folder = tempfile.mkdtemp(prefix=_PREFIX)

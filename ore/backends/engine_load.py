@@ -27,7 +27,7 @@ from ore.backends.turn_errors import NothingAnswersError
 from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError
 from ore.files.environment import environment
 from ore.files.extras import install_command, runs_nowhere
-from ore.files.signals import deferred_signals, is_ready
+from ore.files.signals import at_exit, deferred_signals, end_with_program, is_ready
 from ore.reasoner.stop import woken_by
 
 _CHILD = Path(__file__).with_name("engine_child.py")
@@ -139,6 +139,7 @@ class EngineProcess:
         with suppress(subprocess.TimeoutExpired):
             code = self._child.wait(1.0)  # its sockets close a moment before it is gone
             if self._is_ended and code in (-signal.SIGKILL, 0):  # 0 where SIGCHLD is ignored
+                end_with_program()  # else its thread would blame somebody, or go on
                 return ""
             return signal_name(code) if code < 0 else f"exit code {code}"
         return ""
@@ -178,7 +179,7 @@ class EngineProcess:
             raise BackendError(
                 f"The engine can't open a file named {os.fsencode(self._path)!r}: rename the file."
             ) from exc
-        atexit.register(self.end)  # a thread that waits for it does not outlive the main one
+        at_exit(self.end)  # a thread that waits for it does not outlive the main one
         try:
             # With an interrupt in the middle there would be a process that nobody knows of; it gets none.
             with deferred_signals(starts_threads=True), open_log(self._folder) as log:
@@ -251,7 +252,6 @@ class EngineProcess:
 
     def _load_error(self, log: str, ended: str) -> BackendError:
         if self._is_ended or not os.path.isdir(self._folder):
-            time.sleep(_END_SECONDS * self._is_ended)  # with the program, which stops this
             said = "the engine's process or temporary folder was removed meanwhile. Try again"
             return NothingAnswersError(f"{self._path} can't be loaded: {said}.")
         given = self._has_given_template

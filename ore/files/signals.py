@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import select
 import signal
@@ -21,6 +22,8 @@ _CALLBACKS = {
     ("_weakrefset.py", "_remove"),
 }
 _MOMENT = 0.001
+_END_SECONDS = 5.0
+_exits: list[bool] = []  # not empty once the program ends
 
 
 @contextmanager
@@ -159,6 +162,23 @@ def hear_no_more() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(MemoryError):
         exec("")  # Python remembers it until the next text is run
+
+
+def at_exit(call: Callable[[], object]) -> None:
+    """Have ``call`` called as the program ends; what it ends may make a thread ``end_with_program``."""
+    atexit.register(call)
+    atexit.unregister(_note_exit)
+    atexit.register(_note_exit)  # the last one is called first
+
+
+def _note_exit() -> None:
+    _exits.append(True)
+
+
+def end_with_program() -> None:
+    """Where the program ends, wait in another thread than the main one until that stops the thread."""
+    if _exits and threading.current_thread() is not threading.main_thread():
+        sleep(_END_SECONDS)
 
 
 @contextmanager

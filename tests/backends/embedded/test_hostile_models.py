@@ -724,3 +724,34 @@ def test_rows_that_are_stopped_while_their_model_loads_leave_nothing(tmp_path):
         ore.send_signal(signal.SIGINT)
         ore.communicate(timeout=30)
     assert ore.returncode == 130 and os.listdir(os.environ["TMPDIR"]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turns", [1, 9])
+def test_a_thread_that_takes_turns_as_a_program_ends_leaves_nothing(tmp_path, turns):
+    path = write_model(tmp_path / "m.gguf")
+    code = (
+        "import atexit, ore, sys, threading, time\n"
+        "atexit.register(time.sleep, 0.05)\n"
+        "engine = ore.ORE(ore.reasoner(f'embedded:{sys.argv[1]}', options={'num_predict': 2000}))\n"
+        "begun = threading.Event()\n"
+        "def take():\n"
+        "    for turn in range(int(sys.argv[2])):\n"
+        "        try:\n"
+        "            for _ in engine.stream('Hi'):\n"
+        "                begun.set()\n"
+        "        except ore.OreError:\n"
+        "            if turn == int(sys.argv[2]) - 1:\n"
+        "                raise\n"
+        "threading.Thread(target=take, daemon=True).start()\n"
+        "begun.wait()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path), str(turns)],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stderr == "" and os.listdir(os.environ["TMPDIR"]) == []
