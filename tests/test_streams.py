@@ -7,6 +7,8 @@ import copy
 import dataclasses
 import gc
 import inspect
+import os
+import socket
 import subprocess
 import sys
 import threading
@@ -27,7 +29,7 @@ from ore import (
     Settings,
 )
 from ore.errors import CapabilityError, OreError, UsageError
-from ore.reasoner.stop import STOP, Stop
+from ore.reasoner.stop import STOP, Stop, shut
 from ore.store import FileSessionStore
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
@@ -608,3 +610,16 @@ def test_what_a_program_still_has_at_its_end_goes_without_a_word(kept):
     argv = [sys.executable, "-c", program]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_forked_child_that_closes_a_stream_breaks_off_no_connection_of_its_parents():
+    stop, (ours, other) = Stop(), socket.socketpair()
+    with ours, other, stop.waking(lambda: shut(ours)):
+        if (child := os.fork()) == 0:
+            stop.ask()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        ours.sendall(b"still there")
+        assert other.recv(11) == b"still there"
+        stop.ask()
+        assert other.recv(1) == b""

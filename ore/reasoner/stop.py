@@ -41,6 +41,7 @@ class Stop:
         # One that a signal's handler may take once more; importing threading takes longer.
         self._lock = RLock()
         self._hang_up: Callable[[], None] | None = None
+        self._waits_in: int = 0  # a process, by its id
         self._held: list[Message] | None = None
         self._more: list[Message] = []
         self.is_asked: bool = False
@@ -49,7 +50,8 @@ class Stop:
         """Ask for the end, from any thread; what waits is woken. May be called twice."""
         with self._lock:
             self.is_asked = True
-            if self._hang_up is not None:
+            # A forked child has the stream, too; the turn is its parent's.
+            if self._hang_up is not None and self._waits_in == os.getpid():
                 self._hang_up()
 
     def add(self, messages: list[Message], more: list[Message]) -> bool:
@@ -81,7 +83,7 @@ class Stop:
     def waking(self, hang_up: Callable[[], None]) -> Iterator[None]:
         """While it is entered, ``ask`` calls ``hang_up``; at once where it was called already."""
         with self._lock:
-            self._hang_up = hang_up
+            self._hang_up, self._waits_in = hang_up, os.getpid()
             if self.is_asked:
                 hang_up()
         try:
