@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -10,7 +11,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
-from ore.errors import OreError
+from ore.errors import OreError, UsageError
 from ore.files.signals import deferred_signals
 
 Item = TypeVar("Item")
@@ -22,6 +23,10 @@ MOST_AHEAD = 256 << 20
 """How large the results of such pieces may be together before no further one is begun; and how large what
 is to be done, before no more of it is read."""
 _LOOK_SECONDS = 0.05
+_FORKED = (
+    "This run was begun by another process, whose threads this forked one does not have: read its outcomes "
+    "there, or begin a run of this process's own."
+)
 
 
 class _Piece(Generic[Item, Done]):
@@ -105,6 +110,7 @@ def in_order(
     ahead = _Ahead()
     waiting, started, held = deque[_Piece[Item, Done]](), 0, 0
     ended: Exception | None = None
+    process = os.getpid()
     try:
         started = _start(partial(_work, todo, ahead, do, size), threads)
         if not started:
@@ -125,8 +131,7 @@ def in_order(
                 break
             ahead.first = piece = waiting.popleft()
             held -= piece.weight
-            while not piece.is_done.acquire(timeout=every):
-                tick()
+            _wait(piece, process, tick, every)
             if piece.error is not None:
                 raise piece.error
             ahead.taken += piece.size
@@ -137,6 +142,14 @@ def in_order(
         ahead.is_stopped = True
         for _ in range(started):
             todo.put(None)
+
+
+def _wait(piece: _Piece[Item, Done], process: int, tick: Callable[[], None], every: float) -> None:
+    """Wait until a piece is done by a thread of this ``process``, which a forked child is not."""
+    while not piece.is_done.acquire(timeout=every):
+        if os.getpid() != process:
+            raise UsageError(_FORKED)
+        tick()
 
 
 def _work(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 
 import pytest
 
+from ore.errors import UsageError
 from ore.rows.in_order import in_order
 
 LARGE = 64 << 20
@@ -77,3 +80,19 @@ def test_what_was_taken_leaves_room_for_several_at_once():
 
     found = in_order(iter(range(30)), do, 2, tick=int, every=0.05, size=lambda number: LARGE)
     assert [*found] == [*range(30)]
+
+
+def test_a_forked_child_is_told_that_it_has_no_threads_to_wait_for():
+    gate = threading.Event()
+    found = in_order(iter(range(2)), lambda number: number and gate.wait(), 2, tick=int, every=0.05)
+    assert next(found) == 0
+    if (child := os.fork()) == 0:
+        signal.alarm(10)  # else it would wait for ever
+        try:
+            next(found)
+        except UsageError:
+            os._exit(7)
+        os._exit(1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    gate.set()
+    assert (next(found), code) == (True, 7)
