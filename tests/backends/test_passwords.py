@@ -637,6 +637,7 @@ def test_a_mistyped_address_is_no_model_s_name_and_shown_without_its_password(be
         ("--timeout", "s3://me:hunter2"),
         ("--artifact-out", "http://me:hunter2/a@box"),
         ("--artifact-out", "s3://me:hunter2/a@box"),
+        ("--artifact-out", "http://me:80!hunter2/a@box"),
     ],
 )
 def test_a_password_that_no_at_follows_is_not_shown(arguments, home):
