@@ -171,7 +171,8 @@ def openai_words(body: bytes | Any) -> str:
         return value
     error = value.get("error", value) if isinstance(value, dict) else None
     if isinstance(error, str):
-        return _texts([error, value.get("message")])  # Fastify's: its error is the status in words
+        more = value.get("message")  # Fastify's: its error is the status in words
+        return error if more == error else _texts([error, more])
     if error is True:  # as some say that there is one
         error = value
     if not isinstance(error, dict):

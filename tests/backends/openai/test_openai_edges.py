@@ -591,6 +591,7 @@ def test_a_request_that_can_not_be_written_is_asked_for_wrongly():
         (b'{"error":[1]}', ""),
         (b'{"error":"Bad Request","message":"too long","statusCode":400}', "Bad Request too long"),
         (b'{"error":true,"message":"too long"}', "too long"),
+        (b'{"error":"it broke","message":"it broke"}', "it broke"),
         (b"[]", ""),
         (b'{"message":"no","code":7,"type":"t"}', "no t"),
         (b'{"error":{"message":"no","metadata":{"raw":"why not"}}}', "no why not"),
