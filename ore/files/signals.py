@@ -23,7 +23,7 @@ _CALLBACKS = {
 }
 _MOMENT = 0.001
 _END_SECONDS = 5.0
-_exits: list[bool] = []  # not empty once the program ends
+_exits: list[float] = []  # when the program's end began
 
 
 @contextmanager
@@ -172,13 +172,16 @@ def at_exit(call: Callable[[], object]) -> None:
 
 
 def _note_exit() -> None:
-    _exits.append(True)
+    _exits.append(monotonic())
 
 
 def end_with_program() -> None:
-    """Where the program ends, wait in another thread than the main one until that stops the thread."""
+    """Where the program ends, wait in another thread than the main one until that stops the thread.
+
+    A program whose end waits for its threads is held up once, not by each of their turns.
+    """
     if _exits and threading.current_thread() is not threading.main_thread():
-        sleep(_END_SECONDS)
+        sleep(max(0.0, _exits[0] + _END_SECONDS - monotonic()))
 
 
 @contextmanager

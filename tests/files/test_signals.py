@@ -18,6 +18,7 @@ import pytest
 
 from ore.cli import _signals_raise
 from ore.errors import Terminated
+from ore.files import signals
 from ore.files.signals import comes_again, deferred_signals
 from tests.support.faults import in_child
 from tests.support.process import PATIENCE
@@ -293,3 +294,15 @@ def test_a_loop_of_asyncio_hears_of_a_signal_once():
         return heard
 
     assert asyncio.run(waits()) == [signal.SIGTERM]
+
+
+def test_a_programs_end_that_waits_for_its_threads_is_held_up_once(monkeypatch):
+    slept: list[float] = []
+    monkeypatch.setattr(signals, "_exits", [])
+    monkeypatch.setattr(signals, "sleep", slept.append)
+    monkeypatch.setattr(signals, "monotonic", lambda: 7.0 + 4 * len(slept))
+    signals._note_exit()
+    thread = threading.Thread(target=lambda: [signals.end_with_program() for _ in range(4)])
+    thread.start()
+    thread.join()
+    assert slept == [5, 1, 0, 0]
