@@ -5,7 +5,6 @@ Native code reads the file there. Whatever it does (crash, loop, take memory), O
 
 from __future__ import annotations
 
-import atexit
 import errno
 import json
 import os
@@ -27,7 +26,7 @@ from ore.backends.turn_errors import NothingAnswersError
 from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError
 from ore.files.environment import environment
 from ore.files.extras import install_command, runs_nowhere
-from ore.files.signals import at_exit, deferred_signals, end_with_program, is_ready
+from ore.files.signals import at_exit, deferred_signals, end_with_program, is_ready, not_at_exit
 from ore.reasoner.stop import woken_by
 
 _CHILD = Path(__file__).with_name("engine_child.py")
@@ -165,7 +164,7 @@ class EngineProcess:
         self.log()
         with suppress(OSError):  # one that is not ours stands in its place
             remove(self._folder)
-        atexit.unregister(self.end)  # last: a thread that does this may be stopped
+        not_at_exit(self.end)  # last: a thread that does this may be stopped
 
     def _kill(self) -> None:
         if self._child is not None:

@@ -6,11 +6,13 @@ import atexit
 import os
 import select
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from types import FrameType
+from typing import Any
 
 # Those that end a program, and those that a program has a handler of its own for.
 _ITS_OWN = (signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2)
@@ -23,6 +25,7 @@ _CALLBACKS = {
 }
 _MOMENT = 0.001
 _END_SECONDS = 5.0
+_finals: dict[Callable[[], object], Any] = {}
 _exits: list[float] = []  # when the program's end began
 
 
@@ -169,6 +172,22 @@ def at_exit(call: Callable[[], object]) -> None:
     atexit.register(call)
     atexit.unregister(_note_exit)
     atexit.register(_note_exit)  # the last one is called first
+    if processes := sys.modules.get(
+        "multiprocessing.util"
+    ):  # its forked children end without atexit
+        _finals[call] = processes.Finalize(None, _end, (call,), exitpriority=0)
+
+
+def not_at_exit(call: Callable[[], object]) -> None:
+    """Take back what ``at_exit`` was told."""
+    atexit.unregister(call)
+    if final := _finals.pop(call, None):
+        final.cancel()
+
+
+def _end(call: Callable[[], object]) -> None:
+    _note_exit()
+    call()
 
 
 def _note_exit() -> None:

@@ -708,7 +708,7 @@ def test_an_engine_s_end_is_registered_until_its_folder_is_gone(tmp_path, monkey
 
     folders: list[list[str]] = []
     monkeypatch.setattr(engine_load.subprocess, "Popen", lambda *_, **more: os.open("/none", 0))
-    monkeypatch.setattr(engine_load.atexit, "unregister", unregistered)
+    monkeypatch.setattr(engine_load, "not_at_exit", unregistered)
     with pytest.raises(BackendError, match="can't be started"):
         engine.Engine(write_model(tmp_path / "m.gguf"), window=512)
     assert folders == [[]]
@@ -756,3 +756,34 @@ def test_a_thread_that_takes_turns_as_a_program_ends_leaves_nothing(tmp_path, tu
         timeout=60,
     )
     assert done.stderr == "" and os.listdir(os.environ["TMPDIR"]) == []
+
+
+def ended(code, *args):
+    """Return what a program writes to stderr, where it leaves no folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *args],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert os.listdir(os.environ["TMPDIR"]) == []
+    return done.stderr
+
+
+@pytest.mark.slow
+def test_a_forked_process_that_ends_while_its_model_loads_leaves_nothing(tmp_path):
+    """Those of multiprocessing end without atexit."""
+    path = write_model(tmp_path / "m.gguf", tokenizer__chat_template=LOOP)
+    code = (
+        "import multiprocessing, os, ore, sys, threading, time\n"
+        "def take():\n"
+        "    engine = ore.ORE(ore.reasoner(f'embedded:{sys.argv[1]}'))\n"
+        "    threading.Thread(target=engine.execute, args=['Hi'], daemon=True).start()\n"
+        "    time.sleep(1)\n"
+        "child = multiprocessing.get_context('fork').Process(target=take)\n"
+        "child.start()\n"
+        "child.join()\n"
+    )
+    assert ended(code, str(path)) == ""
