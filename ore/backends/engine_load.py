@@ -124,6 +124,7 @@ class EngineProcess:
                 self._wait(deadline, _LOAD_SECONDS + size / _LOAD_BYTES_A_SECOND)
         except BaseException:
             self.end()
+            end_with_program()  # which may have ended it first
             raise
 
     @property

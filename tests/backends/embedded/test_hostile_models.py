@@ -773,6 +773,23 @@ def ended(code, *args):
 
 
 @pytest.mark.slow
+def test_a_thread_that_loads_a_model_as_a_program_ends_leaves_no_traceback(tmp_path):
+    """Its pipe may be closed under it."""
+    path = write_model(tmp_path / "m.gguf", tokenizer__chat_template=LOOP)
+    code = (
+        "import atexit, ore, sys, threading, time\n"
+        "from ore.backends import engine_load\n"
+        "atexit.register(time.sleep, 0.8)\n"
+        "is_ready = engine_load.is_ready\n"
+        "engine_load.is_ready = lambda *how: (is_ready(*how), time.sleep(0.4))[0]\n"
+        "engine = ore.ORE(ore.reasoner(f'embedded:{sys.argv[1]}'))\n"
+        "threading.Thread(target=engine.execute, args=['Hi'], daemon=True).start()\n"
+        "time.sleep(1)\n"
+    )
+    assert ended(code, str(path)) == ""
+
+
+@pytest.mark.slow
 def test_a_forked_process_that_ends_while_its_model_loads_leaves_nothing(tmp_path):
     """Those of multiprocessing end without atexit."""
     path = write_model(tmp_path / "m.gguf", tokenizer__chat_template=LOOP)
