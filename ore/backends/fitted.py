@@ -15,7 +15,7 @@ from ore.backends.joining import fewer_read, not_read
 from ore.backends.model_options import natural
 from ore.backends.ollama_models import if_known, trained_window
 from ore.backends.turn_errors import TurnTooLargeError
-from ore.backends.window import Estimate, estimate, most_of, outcome
+from ore.backends.window import Estimate, estimate, half_counts, most_of, outcome
 from ore.errors import ContextTruncatedError
 from ore.files.strictjson import part
 from ore.types import Message
@@ -28,6 +28,7 @@ _REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
 _VERSION_SECONDS = 0.5
 _FAR_FEWER = 4  # a prompt of so many times fewer tokens than its text can have was not read whole
 _FITS_ANY = 1500  # tokens that hardly any window is too small for
+_LARGE = 1 << 15  # a window, in tokens
 _FEW, _MOST_REFUSED = 4, 1 << 20  # messages, and bytes times messages, that are refused fast
 _ROUNDS_FROM = (0, 30)  # the version that runs llama.cpp
 _ROUNDED = 256  # what llama.cpp makes a window a multiple of
@@ -96,7 +97,8 @@ def reading_of(
         texts: Those of the messages, in UTF-8.
         version: Asked for the numbers of the server's version, in so many seconds.
         window: Asked for the window that the model is loaded with, where it would take the server long
-            to refuse a conversation: one that has more tokens for sure is not sent to be refused.
+            to refuse a conversation: one that has more tokens for sure is not sent to be refused. Another
+            program may have loaded it with a smaller one.
     """
     images = sum(len(message.images) for message in messages)
     is_long = most_of(texts, images) >= min(num_ctx or _FITS_ANY, _FITS_ANY)
@@ -104,7 +106,8 @@ def reading_of(
     refuses = found >= _REFUSES_FROM
     is_slow = len(texts) > _FEW and len(texts) * sum(map(len, texts)) > _MOST_REFUSED
     if refuses and is_slow and not is_strict:
-        refuses = estimate(texts, images).least <= (window(texts) or most_of(texts, images))
+        size = num_ctx or max(window(texts) or most_of(texts, images), _LARGE)
+        refuses = estimate(texts, images).least <= size
     asks = is_strict or refuses or not found
     return Reading(texts, is_strict, asks, found, refuses)
 
@@ -152,8 +155,7 @@ def context_of(
         )
 
     is_bare = [each.role for each in messages[:1]] != ["system"]  # else the Modelfile's is not read
-    texts = reading.texts
-    found = judged(messages, texts)
+    found = judged(messages, texts := reading.texts)
     if reading.is_cut:
         return {**found, "status": "truncated", "told_by": "server"}
     if reading.refuses and found["status"] == "complete":
@@ -163,11 +165,23 @@ def context_of(
     is_plain = {each.role for each in messages} == {"user"}
     if (lost := None if is_plain else without_place(shown(), messages)) is None:
         # A text can have fewer tokens than usual: the server's word is worth more, unless it can't be.
-        again = judged(messages, texts, _FAR_FEWER) if refuses() else found
+        is_believed = refuses() and not _is_left_by_cut(messages, texts, found)
+        again = judged(messages, texts, _FAR_FEWER) if is_believed else found
         return {**again, "told_by": "server"} if again["status"] == "complete" else found
     rest = [at for at, each in enumerate(messages) if without_place(shown(), [each]) is None]
     left = judged([messages[at] for at in rest], [texts[at] for at in rest])
     return found if left["status"] == "truncated" else {**found, "left_out": lost.role}
+
+
+def _is_left_by_cut(messages: list[Message], texts: list[bytes], found: dict[str, Any]) -> bool:
+    """Return whether as many tokens were ``found`` as a cut leaves, of the oldest messages or in half.
+
+    A proxy may not pass on that the server is asked to refuse.
+    """
+    older = [text for each, text in zip(messages[:-1], texts) if each.role != "system"]
+    largest = estimate([max(older, key=len)]).likely if older else 0
+    window, prompt = found["window"] or 0, found["prompt_tokens"] or 0
+    return prompt + largest >= window or prompt in half_counts(window)
 
 
 def _room(

@@ -172,9 +172,8 @@ def at_exit(call: Callable[[], object]) -> None:
     atexit.register(call)
     atexit.unregister(_note_exit)
     atexit.register(_note_exit)  # the last one is called first
-    if processes := sys.modules.get(
-        "multiprocessing.util"
-    ):  # its forked children end without atexit
+    # A forked child of this package ends without atexit.
+    if processes := sys.modules.get("multiprocessing.util"):
         _finals[call] = processes.Finalize(None, _end, (call,), exitpriority=0)
 
 

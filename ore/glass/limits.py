@@ -67,7 +67,7 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
         )
     if isinstance(role := fit.get("left_out"), str):
         yield f"{not_read(brief(role))}."
-    elif fit.get("status") == "truncated" and not window and tokens:
+    elif fit.get("status") == "truncated" and not (window or fit.get("told_by")) and tokens:
         yield f"{fewer_read(tokens)}: the model has not seen all of it."
     elif fit.get("status") == "truncated":
         size = f" of {window} tokens" if window else ""

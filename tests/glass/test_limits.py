@@ -65,6 +65,11 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
             "The server counted 14 tokens, fewer than the prompt has. It did not fit the context "
             "window, or the model's chat template leaves a part of it out: the model has not seen",
         ),
+        (  # the server has refused it whole
+            {"context": {"status": "truncated", "prompt_tokens": 14, "told_by": "server"}},
+            {},
+            "The prompt did not fit the context window: the model has not seen all of it.",
+        ),
         (  # in the room of a window that the server rounds up
             {"context": {"status": "unknown", "window": 16, "prompt_tokens": 15}, "eval_count": 2},
             {},

@@ -183,22 +183,48 @@ def test_a_server_that_refuses_is_believed_unless_far_fewer_tokens_were_counted(
     assert (context["status"], "told_by" in context) == (status, status == "complete")
 
 
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    "turns, tokens, status",
+    [
+        (7, 2_700, "truncated"),
+        (1, 2_050, "truncated"),
+        (7, 2_000, "complete"),
+        (1, 2_700, "complete"),
+    ],
+)
+def test_a_server_is_not_believed_that_counted_what_a_cut_leaves(turns, tokens, status, strict):
+    """A proxy may not pass on that it is asked to refuse, as older ones of Open WebUI do not."""
+    letters = "\u3042\u308a\u304c\u3068\u3046\u3054\u3056\u3044\u307e\u3059"
+    few = [Message("user" if at % 2 == 0 else "assistant", letters * 60) for at in range(turns - 1)]
+    asked = [*few, Message("user", letters * (1_000 - 60 * len(few)))]
+    with FakeOllama(num_ctx=4096, version="0.13.5") as server:
+        server.ollama.tokens = tokens
+        reasoner = AyaReasoner("llama3.2", server.url, strict_context=strict)
+        if strict and status == "truncated":
+            with pytest.raises(ContextTruncatedError):
+                reasoner.reason(asked)
+            return
+        assert reasoner.reason(asked).metadata["context"]["status"] == status
+
+
 @both_ways
 @pytest.mark.parametrize(
-    "window, options, asks",
+    "words, window, options, asks",
     [
-        (4096, {}, False),
-        (65536, {}, True),
-        (None, {}, True),
-        (None, {"num_ctx": 4096}, False),
-        (None, {"num_ctx": 65536}, True),
+        (400, 4096, {}, False),
+        (40, 2048, {}, True),  # which another program may have loaded it with
+        (400, 65536, {}, True),
+        (400, None, {}, True),
+        (40, None, {"num_ctx": 4096}, False),
+        (400, None, {"num_ctx": 65536}, True),
     ],
 )
 def test_a_long_conversation_that_is_sure_not_to_fit_is_not_sent_to_be_refused(
-    window, options, asks, streams
+    words, window, options, asks, streams
 ):
     """Ollama 0.13.5 counts all of it once for each message, before it refuses."""
-    messages = conversation(60, 40)
+    messages = conversation(60, words)
     with FakeOllama(num_ctx=window or 4096, version="0.13.5") as server:
         reasoner = AyaReasoner("llama3.2", server.url, options=options)
         if window is not None:
