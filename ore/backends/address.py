@@ -14,6 +14,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from ore.errors import UsageError
+from ore.files.neutral import AT
 
 OLLAMA_URL = "http://127.0.0.1:11434"
 OLLAMA_PORT = 11434
@@ -23,8 +24,6 @@ ARGUMENT = "`host=`"
 _OLLAMA_CLOUD = "ollama.com"
 SCHEME_PORTS = {"http": 80, "https": 443}
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-AT = re.compile("[@\uff20\ufe6b]|%40")
-"""What ends a user name and password in an address, in any of its widths."""
 _SHOWABLE = r"(?ai)([a-z0-9+]{1,8}://)?[\w.-]{1,80}(?=[:/?#]|$)"  # compiled where it is needed
 _LEAST_KEY = 8  # characters
 _MOST_ESCAPED = 1 << 17  # bytes: no refusal is larger, and the pattern is slow
@@ -70,7 +69,7 @@ def normalised(text: str, source: str, default_port: int) -> str:
         UsageError: It is not an address; the message names ``source`` and, where it can be told
             from a name and password, the host.
     """
-    if AT.search(text):
+    if re.search(AT, text):
         raise _bad(source, "", "it can't hold a user name or password")
     scheme, named, rest = unquoted(text).rpartition("://")
     scheme = scheme.lower() if named else "http"

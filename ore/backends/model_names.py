@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ore.errors import UsageError
-from ore.files.neutral import brief, one_line
+from ore.files.neutral import AT, brief, one_line
 
 DEFAULT_HOST, DEFAULT_NAMESPACE, DEFAULT_TAG = "registry.ollama.ai", "library", "latest"
 """What a name means where it does not say so."""
@@ -21,11 +21,10 @@ _PARTS = {
     "model": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}"),
     "tag": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}"),
 }
-_AT = r"(?:[@\uff20\ufe6b]|%(?:25){0,4}40)"  # in any of its widths
 _LOGIN = re.compile(
-    rf"(?is)\A((?:[^/:]*://|[a-z][a-z0-9+.-]{{1,15}}[:\uff1a][/\\\uff0f]{{1,8}}(?=[^/:]*:.*{_AT})"
+    rf"(?is)\A((?:[^/:]*://|[a-z][a-z0-9+.-]{{1,15}}[:\uff1a][/\\\uff0f]{{1,8}}(?=[^/:]*:.*{AT})"
     r"|https?(?:[^\w\s/:]?//|[:\uff1a][/\\\uff0f]{0,8}(?![^/:@]*@sha256:))){1,2})"
-    rf"(?=[^/]*{_AT}|[^/]*:(?![0-9]*(?:/|$))).*{_AT}"
+    rf"(?=[^/]*{AT}|[^/]*:(?![0-9]*(?:/|$))).*{AT}"
 )
 """A key, or a user name and a password, before an address's registry; a password may have a ``/`` in it.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ore.backends.address import AT, Host
+from ore.backends.address import Host
 from ore.backends.failures import (
     OLLAMA,
     OPENAI,
@@ -44,6 +44,7 @@ from ore.backends.server_words import (
 )
 from ore.backends.turn_errors import NothingAnswersError, TurnFailedError, TurnTooLargeError
 from ore.errors import BackendError, CapabilityError, ContextTruncatedError, ModelNotFoundError
+from ore.files.neutral import AT
 from ore.files.strictjson import field
 
 _OF_A_PULL = (
@@ -314,5 +315,5 @@ def _wants_password(login: str) -> bool:
 def _led(location: str) -> str:
     """Say where a redirect leads, without what may be a secret: a user, a password, a query."""
     plain = re.sub(r"//[^/?#]*@", "//", location)  # where more is left of one, nothing is shown
-    where = "" if AT.search(plain) else shorten(re.split("[?#]", plain, maxsplit=1)[0])
+    where = "" if re.search(AT, plain) else shorten(re.split("[?#]", plain, maxsplit=1)[0])
     return f"redirects {f'to {where}' if where else 'elsewhere'}, and ORE follows no redirects"

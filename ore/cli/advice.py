@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from ore.errors import ADVICE, Advice, OreError
+from ore.files.neutral import AT
 
 FLAGS = {
     "after=": "--after",
@@ -65,16 +66,15 @@ FLAGS = {
 }
 """What stands between the backticks, whole or without what is between its brackets; and the flag."""
 
-_AT = r"(?:[@\uff20\ufe6b]|%(?:25){0,4}40)"  # in any of its widths
-_BEFORE_AT = rf".*{_AT}"
+_BEFORE_AT = rf".*{AT}"
 _SCHEME = r"(?<![a-z0-9])[a-z][a-z0-9+.-]{1,15}[:\uff1a][/\\\uff0f]{1,8}"
 _BEGINS = rf"(?i)(?:://|{_SCHEME}|\bhttps?(?:[:\uff1a](?!\s)|[^\w\s/]?//))(?!NAME:PASSWORD@)"
-_ADDRESS = rf"{_BEGINS}(?=[^/]*{_AT}|[^/]*:(?![0-9]*(?:/|$)))"
+_ADDRESS = rf"{_BEGINS}(?=[^/]*{AT}|[^/]*:(?![0-9]*(?:/|$)))"
 """What stands before a user name and a password, however its slashes are written: in a path, ``//`` has
 become ``/``. The login of an example that ORE gives may be shown."""
 _SPACED = rf"{_BEGINS}(?=[^/:\[]{{0,80}}:(?!\s|[0-9]*(?:[\s/:;,.'\"`)\]>]|$)))"
 """The same of a login that may have blanks in it: a colon in it is before no port and ends no word."""
-_BEFORE_SPACED_AT = rf"(?s).*\S{_AT}"
+_BEFORE_SPACED_AT = rf"(?s).*\S{AT}"
 _CUT = (
     rf"(?i)(\bhttps?:[/\\]{{0,8}}|{_SCHEME})(?!NAME:)[^\s/:@\[…]{{1,80}}"
     r":(?!\s|[0-9]*(?:[\s/:;,.'\")\]]|$)|[0-9]{2,5}(?:[`>?\u2026]['\".,;:)`>?]{0,3}(?:\s|$)|\^J))"

@@ -26,6 +26,9 @@ SHOWS_NOTHING = (
 )
 """A pattern of letters and marks that show nothing: names that look the same must be the same."""
 
+AT = "(?:[@\uff20\ufe6b]|%(?:25){0,4}40)"
+"""A pattern of what ends a user name and a password in an address, in any of its widths."""
+
 
 def _visible(code: int) -> str:
     if code < 0x20:
