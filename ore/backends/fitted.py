@@ -13,7 +13,7 @@ from ore.backends.effective import parameters_of
 from ore.backends.go_template import without_place
 from ore.backends.joining import fewer_read, not_read
 from ore.backends.model_options import natural
-from ore.backends.ollama_models import if_known, trained_window
+from ore.backends.ollama_models import if_known, trained_window, weights_of
 from ore.backends.turn_errors import TurnTooLargeError
 from ore.backends.window import Estimate, estimate, half_counts, most_of, outcome
 from ore.errors import ContextTruncatedError
@@ -160,6 +160,11 @@ def context_of(
         return {**found, "status": "truncated", "told_by": "server"}
     if reading.refuses and found["status"] == "complete":
         return {**found, "told_by": "server"}
+    if found["status"] == "unknown" and found["prompt_tokens"] and not window:
+        # Another program has had the model unloaded since. Only Ollama's own shelf has files of weights:
+        # other servers say a version of Ollama's, and do not refuse.
+        is_ollama = refuses() and weights_of(shown()) is not None
+        return {**found, "status": "complete", "told_by": "server"} if is_ollama else found
     if found["status"] != "truncated":
         return found
     is_plain = {each.role for each in messages} == {"user"}

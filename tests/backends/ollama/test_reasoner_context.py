@@ -605,6 +605,26 @@ def test_a_strict_turn_never_passes_where_nobody_knows(last, why, streams):
     assert caught.value.exit_code == 3
 
 
+WEIGHTS = {"modelfile": f"FROM /shelf/blobs/sha256-{'5' * 64}\n"}
+
+
+@both_ways
+@pytest.mark.parametrize(
+    "version, shown, passes",
+    [("0.12.6", WEIGHTS, True), ("0.12.6", {}, False), ("0.12.5", WEIGHTS, False)],
+    ids=["Ollama", "another server", "an older one"],
+)
+def test_a_prompt_is_known_to_be_whole_where_another_program_had_the_model_unloaded(
+    version, shown, passes, streams
+):
+    last = body("Yes.", done=True, done_reason="stop", prompt_eval_count=9, eval_count=2)
+    with FakeOllama(scenario="body", body=last, version=version) as server:
+        server.ollama.shown = shown
+        context = answer(AyaReasoner("llama3.2", server.url), HELLO, streams).metadata["context"]
+    status = {"status": "complete", "told_by": "server"} if passes else {"status": "unknown"}
+    assert context == {**status, "window": None, "prompt_tokens": 9}
+
+
 @both_ways
 @pytest.mark.parametrize("kind", ["hexadecimal", "Chinese", "minified", "Base64", "CSV"])
 def test_dense_text_that_was_cut_in_half_is_told(kind, streams):
