@@ -185,8 +185,10 @@ def not_at_exit(call: Callable[[], object]) -> None:
 
 
 def _end(call: Callable[[], object]) -> None:
-    _note_exit()
-    call()
+    main = threading.main_thread()
+    if all(each.daemon or each is main for each in threading.enumerate()):
+        _note_exit()  # else these are waited for next, with their turns
+        call()
 
 
 def _note_exit() -> None:

@@ -804,3 +804,21 @@ def test_a_forked_process_that_ends_while_its_model_loads_leaves_nothing(tmp_pat
         "child.join()\n"
     )
     assert ended(code, str(path)) == ""
+
+
+@pytest.mark.slow
+def test_a_process_of_multiprocessing_waits_for_the_turns_of_its_threads(tmp_path):
+    """It is told of its end before it waits for them."""
+    code = (
+        "import multiprocessing, ore, sys, threading, time\n"
+        "from ore.files import signals\n"
+        "def take():\n"
+        "    engine = ore.ORE(ore.reasoner(f'embedded:{sys.argv[1]}', options={'num_predict': 2}))\n"
+        "    threading.Thread(target=engine.execute, args=['Hi']).start()\n"
+        "    while not signals._finals:\n"
+        "        time.sleep(0.001)\n"
+        "child = multiprocessing.get_context('fork').Process(target=take)\n"
+        "child.start()\n"
+        "child.join()\n"
+    )
+    assert ended(code, str(write_model(tmp_path / "m.gguf"))) == ""
