@@ -13,9 +13,9 @@ from ore.backends.effective import parameters_of
 from ore.backends.go_template import without_place
 from ore.backends.joining import fewer_read, not_read
 from ore.backends.model_options import natural
-from ore.backends.ollama_models import if_known, trained_window, weights_of
+from ore.backends.ollama_models import if_known, trained_window
 from ore.backends.turn_errors import TurnTooLargeError
-from ore.backends.window import Estimate, estimate, half_counts, most_of, outcome
+from ore.backends.window import Estimate, estimate, most_of, outcome
 from ore.errors import ContextTruncatedError
 from ore.files.strictjson import part
 from ore.types import Message
@@ -24,8 +24,6 @@ if TYPE_CHECKING:  # imported by the first turn
     from ollama import ChatResponse
 
 _KEPT_SECONDS = 0.5
-_REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
-_VERSION_SECONDS = 0.5
 _FAR_FEWER = 4  # a prompt of so many times fewer tokens than its text can have was not read whole
 _FITS_ANY = 1500  # tokens that hardly any window is too small for
 _LARGE = 1 << 15  # a window, in tokens
@@ -33,6 +31,8 @@ _FEW, _MOST_REFUSED = 4, 1 << 20  # messages, and bytes times messages, that are
 _ROUNDS_FROM = (0, 30)  # the version that runs llama.cpp
 _ROUNDED = 256  # what llama.cpp makes a window a multiple of
 
+Refuses = Callable[[], bool | None]
+"""Asked whether a server refuses a prompt that does not fit; None is not known."""
 Show = Callable[[float], dict[str, Any]]
 """What ``/api/show`` says of a model, in so many seconds."""
 
@@ -45,16 +45,16 @@ class Reading:
         texts: Those of the messages, in UTF-8.
         is_strict: It must not cut the prompt.
         asks: It is asked to refuse a prompt which does not fit.
-        version: The numbers of the server's version, where it was asked for.
-        refuses: It is known to be one that does as it is asked.
+        ask: Asked whether it is one that does as it is asked.
+        refuses: What it has answered to that, if anything.
         is_cut: It has refused, and was asked again, to cut the prompt.
     """
 
     texts: list[bytes]
     is_strict: bool
     asks: bool
-    version: tuple[int, ...] = ()
-    refuses: bool = False
+    ask: Refuses
+    refuses: bool | None = None
     is_cut: bool = False
 
     def parts(
@@ -85,31 +85,28 @@ def reading_of(
     texts: list[bytes],
     num_ctx: int | None,
     is_strict: bool,
-    version: Callable[[float], tuple[int, ...]],
+    refuses: Refuses,
     window: Callable[[list[bytes]], int | None],
 ) -> Reading:
-    """Return how to ask a server, of this ``version``, to read ``messages`` in a window of ``num_ctx``.
+    """Return how to ask a server to read ``messages`` in a window of ``num_ctx``.
 
     A short prompt, which fits most windows, may be refused for what its Modelfile adds: for it nothing
     is looked up. A server that does not know how to refuse takes no notice of being asked to.
 
     Args:
         texts: Those of the messages, in UTF-8.
-        version: Asked for the numbers of the server's version, in so many seconds.
         window: Asked for the window that the model is loaded with, where it would take the server long
             to refuse a conversation: one that has more tokens for sure is not sent to be refused. Another
             program may have loaded it with a smaller one.
     """
     images = sum(len(message.images) for message in messages)
     is_long = most_of(texts, images) >= min(num_ctx or _FITS_ANY, _FITS_ANY)
-    found = version(_VERSION_SECONDS) if is_long else ()
-    refuses = found >= _REFUSES_FROM
+    found = refuses() if is_long else None
     is_slow = len(texts) > _FEW and len(texts) * sum(map(len, texts)) > _MOST_REFUSED
-    if refuses and is_slow and not is_strict:
+    if found and is_slow and not is_strict:
         size = num_ctx or max(window(texts) or most_of(texts, images), _LARGE)
-        refuses = estimate(texts, images).least <= size
-    asks = is_strict or refuses or not found
-    return Reading(texts, is_strict, asks, found, refuses)
+        found = estimate(texts, images).least <= size
+    return Reading(texts, is_strict, is_strict or found is not False, refuses, found)
 
 
 def context_of(
@@ -127,17 +124,13 @@ def context_of(
     the model's template has no place for, where that is why fewer tokens were counted than the prompt
     can have.
     """
-
-    @cache  # what is silent is waited for once
-    def shown() -> dict[str, Any]:
-        return if_known(show, _KEPT_SECONDS) or {}
+    shown = cache(lambda: if_known(show, _KEPT_SECONDS) or {})  # what is silent is waited for once
+    numbers = cache(version)
 
     @cache
-    def numbers() -> tuple[int, ...]:
-        return reading.version or version()
-
-    def refuses() -> bool:
-        return reading.refuses or reading.asks and numbers() >= _REFUSES_FROM
+    def is_refusing() -> bool:
+        known = reading.refuses
+        return reading.asks and bool(reading.ask() if known is None else known)
 
     def judged(messages: list[Message], texts: list[bytes], share: int = 1) -> dict[str, Any]:
         images, is_first = sum(len(message.images) for message in messages), len(messages) == 1
@@ -148,7 +141,7 @@ def context_of(
             counts["prompt_eval_count"],
             counts["eval_count"],
             before=most_of(texts[:-1], 0 if is_first else images),  # whoever cuts counts otherwise
-            refuses=refuses,
+            refuses=is_refusing,
             own=lambda: _own_of(asked, shown(), is_bare),
             may_add=is_bare,
             room=lambda: _room(window or 0, shown, numbers),
@@ -160,33 +153,18 @@ def context_of(
         return {**found, "status": "truncated", "told_by": "server"}
     if reading.refuses and found["status"] == "complete":
         return {**found, "told_by": "server"}
-    if found["status"] == "unknown" and found["prompt_tokens"] and not window:
-        # Another program has had the model unloaded since. Only Ollama's own shelf has files of weights:
-        # other servers say a version of Ollama's, and do not refuse.
-        is_ollama = refuses() and weights_of(shown()) is not None
-        return {**found, "status": "complete", "told_by": "server"} if is_ollama else found
+    if found["status"] == "unknown" and found["prompt_tokens"] and not window and is_refusing():
+        return {**found, "status": "complete", "told_by": "server"}  # the model was unloaded since
     if found["status"] != "truncated":
         return found
     is_plain = {each.role for each in messages} == {"user"}
     if (lost := None if is_plain else without_place(shown(), messages)) is None:
-        # A text can have fewer tokens than usual: the server's word is worth more, unless it can't be.
-        is_believed = refuses() and not _is_left_by_cut(messages, texts, found)
-        again = judged(messages, texts, _FAR_FEWER) if is_believed else found
+        # A text can have fewer tokens than usual: the server's word is worth more, up to a point.
+        again = judged(messages, texts, _FAR_FEWER) if is_refusing() else found
         return {**again, "told_by": "server"} if again["status"] == "complete" else found
     rest = [at for at, each in enumerate(messages) if without_place(shown(), [each]) is None]
     left = judged([messages[at] for at in rest], [texts[at] for at in rest])
     return found if left["status"] == "truncated" else {**found, "left_out": lost.role}
-
-
-def _is_left_by_cut(messages: list[Message], texts: list[bytes], found: dict[str, Any]) -> bool:
-    """Return whether as many tokens were ``found`` as a cut leaves, of the oldest messages or in half.
-
-    A proxy may not pass on that the server is asked to refuse.
-    """
-    older = [text for each, text in zip(messages[:-1], texts) if each.role != "system"]
-    largest = estimate([max(older, key=len)]).likely if older else 0
-    window, prompt = found["window"] or 0, found["prompt_tokens"] or 0
-    return prompt + largest >= window or prompt in half_counts(window)
 
 
 def _room(

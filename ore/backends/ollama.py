@@ -201,8 +201,8 @@ class AyaReasoner(StreamingReasoner):
         told = Logprobs() if "logprobs" in self._asked else None
         size, looks_early = None, self.strict_context or self._leaves_at_once
         with self._answering(f"waiting for {self.model_id}") as answer:
-            is_strict = bool(self.strict_context)
-            how = messages, texts, self._num_ctx, is_strict, self._version, self._window
+            refuses = partial(self._client.refuses, self.model_id)
+            how = messages, texts, self._num_ctx, bool(self.strict_context), refuses, self._window
             reading = beside_turn(ends, reading_of, *how)
             ask = partial(self._client.chat_parts, request, self.timeout, ends)
             with closing(reading.parts(ask)) as parts:
@@ -316,5 +316,5 @@ class AyaReasoner(StreamingReasoner):
         size = read or sum(map(len, texts))
         return self._client.window(self.model_id, num_ctx=self._num_ctx, size=size, seconds=seconds)
 
-    def _version(self, seconds: float = KNOWN_SECONDS) -> tuple[int, ...]:
-        return numbers_of(if_known(self._client.version, seconds))
+    def _version(self) -> tuple[int, ...]:
+        return numbers_of(if_known(self._client.version))

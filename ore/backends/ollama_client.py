@@ -13,13 +13,13 @@ from ore.backends.address import Host, text_without_key
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REPLY_LIMIT, Deadline, shorten
 from ore.backends.lines import steps_of
-from ore.backends.look_ups import KNOWN_SECONDS
-from ore.backends.model_names import can_be_sent, checked_models
+from ore.backends.look_ups import KNOWN_SECONDS, time_for
+from ore.backends.ollama_models import entries_of
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.backends.pools import let_go, steady
 from ore.backends.refusals import check_reported
 from ore.backends.window import find_model, window_of
-from ore.errors import BackendError, OreError
+from ore.errors import BackendError, BackendTimeoutError, OreError
 from ore.files import strictjson
 from ore.files.signals import deferred_signals
 from ore.reasoner.stop import OwnLock
@@ -32,7 +32,7 @@ Said = TypeVar("Said")
 QUESTION_SECONDS = 10.0
 """How long a question may take, unless it is given another time."""
 
-_END_SECONDS = 0.1  # how long the end of a stream may take after an answer that is done
+_REFUSES_SECONDS, _END_SECONDS = 0.5, 0.1  # the second is of a stream, after an answer that is done
 _LARGE = 256  # tokens: the smallest window that models are made for, and half of one of 512
 
 
@@ -51,10 +51,8 @@ class OllamaClient:
     asks_once: bool = False
 
     def __init__(self, host: Host, *, transport: httpx.BaseTransport | None = None) -> None:
-        self.host = host
-        self._transport = transport
-        self._hooks = Hooks(set())
-        self._lock = OwnLock()
+        self.host, self._transport = host, transport
+        self._hooks, self._lock = Hooks(set()), OwnLock()
         self._client: Client | None = None
         self._open: list[Client] = []  # and those that other threads may still use
         self._process = 0
@@ -118,7 +116,7 @@ class OllamaClient:
 
     def tags(self, seconds: float = QUESTION_SECONDS) -> list[dict[str, Any]]:
         """Return what ``/api/tags`` says of each model: ``name``, ``digest``, ``size`` and more."""
-        return self._entries(self._ask("GET", "/api/tags", seconds=seconds))
+        return entries_of(self.host, self._ask("GET", "/api/tags", seconds=seconds))
 
     def names(self, seconds: float = QUESTION_SECONDS) -> list[str]:
         """Return the names of the models that are there, as the server gives them."""
@@ -150,7 +148,7 @@ class OllamaClient:
 
         A server that is loading a model may not answer until that is done.
         """
-        return self._entries(self._ask("GET", "/api/ps", seconds=seconds))
+        return entries_of(self.host, self._ask("GET", "/api/ps", seconds=seconds))
 
     def show(self, model: str, seconds: float = QUESTION_SECONDS) -> dict[str, Any]:
         """Return what ``/api/show`` says of a model: its template, parameters, capabilities."""
@@ -163,6 +161,19 @@ class OllamaClient:
         if not isinstance(found, str):
             raise failures.protocol_error(self.host, "it gives no version", OLLAMA)
         return found
+
+    def refuses(self, model: str) -> bool | None:
+        """Return whether ``truncate`` is known where a turn arrives (a proxy may drop it), or None.
+
+        What is sent can't be read as a turn; Ollama names the first thing in it that it can't read.
+        """
+        odd = {"truncate": "?", "model": model, "messages": 0}
+        try:
+            self._ask("POST", "/api/chat", odd, seconds=time_for(_REFUSES_SECONDS))
+        except BackendError as exc:
+            is_late = isinstance(exc, BackendTimeoutError)
+            return None if is_late else "ChatRequest.truncate " in str(exc)
+        return False
 
     def window(self, model: str, *, num_ctx: int | None, size: int, seconds: float) -> int | None:
         """Return the context window, in tokens, that ``model`` answers with, or None.
@@ -238,17 +249,6 @@ class OllamaClient:
             raise failures.protocol_error(self.host, "its JSON is not an object", OLLAMA)
         check_reported(self.host, model, value, question.key)
         return value
-
-    def _entries(self, value: dict[str, Any]) -> list[dict[str, Any]]:
-        models = value.get("models")
-        models = [] if models is None else models  # on its way through some servers it becomes null
-        if not isinstance(models, list) or not all(isinstance(entry, dict) for entry in models):
-            raise failures.protocol_error(self.host, "it gives no list of models", OLLAMA)
-        try:
-            listed = checked_models(models)
-        except ValueError as exc:
-            raise failures.protocol_error(self.host, str(exc), OLLAMA) from exc
-        return [each for each in listed if all(map(can_be_sent, map(each.get, ("name", "model"))))]
 
     def _parts(
         self, request: Request, begin: Callable[[Client], Iterator[Any]]

@@ -9,14 +9,15 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
-from ore.backends import Model, choose_default, is_preferred
-from ore.backends.address import ollama_authorization, text_without_key
+from ore.backends import Model, choose_default, failures, is_preferred
+from ore.backends.address import Host, ollama_authorization, text_without_key
 from ore.backends.answer import COUNTS, count, known_count
 from ore.backends.effective import parameters_of, template_digest
 from ore.backends.go_template import arriving, has_renderer, is_template_unused, without_place
 from ore.backends.http import Deadline, shorten
 from ore.backends.joining import joined
 from ore.backends.look_ups import KNOWN_SECONDS, time_for
+from ore.backends.model_names import can_be_sent, checked_models
 from ore.backends.model_options import natural
 from ore.backends.window import find_model
 from ore.errors import BackendError, BackendTimeoutError, OreError
@@ -210,6 +211,19 @@ def told_at_the_end(last: Any, asked: str, url: str) -> dict[str, Any]:
         if also[name]:
             also[name] = text_without_key(also[name], key)
     return counts | {name: value for name, value in also.items() if value is not None}
+
+
+def entries_of(host: Host, value: Entry) -> list[Entry]:
+    """Return the models that a server's answer lists, but for those whose names can't be sent back."""
+    models = value.get("models")
+    models = [] if models is None else models  # on its way through some servers it becomes null
+    if not isinstance(models, list) or not all(isinstance(entry, dict) for entry in models):
+        raise failures.protocol_error(host, "it gives no list of models", failures.OLLAMA)
+    try:
+        listed = checked_models(models)
+    except ValueError as exc:
+        raise failures.protocol_error(host, str(exc), failures.OLLAMA) from exc
+    return [each for each in listed if all(map(can_be_sent, map(each.get, ("name", "model"))))]
 
 
 def weights_of(shown: Entry) -> str | None:

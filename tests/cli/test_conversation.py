@@ -369,11 +369,17 @@ def test_of_a_single_turn_it_is_said_that_what_stands_first_may_have_been_left_o
     assert (said, result.err.count("-o num_ctx")) == (told, told)
 
 
-@pytest.mark.parametrize("version, told", [("0.13.5", 0), (CUTS, 1)])
-def test_where_the_server_says_that_a_prompt_fitted_no_earlier_one_is_compared(home, version, told):
-    """What counts otherwise, as a model that was made anew does, has not cut anything."""
+@pytest.mark.parametrize(
+    "version, drops, told", [("0.13.5", False, 0), ("0.13.5", True, 1), (CUTS, False, 1)]
+)
+def test_where_the_server_says_that_a_prompt_fitted_no_earlier_one_is_compared(
+    home, version, drops, told
+):
+    """What counts otherwise, as a model that was made anew does, has not cut anything. A proxy may drop
+    what the server is asked.
+    """
     with FakeOllama(num_ctx=2048, version=version, reply="Fine.") as server:
-        server.ollama.tokens = 1900
+        server.ollama.tokens, server.ollama.drops_truncate = 1900, drops
         assert talked(server, "bcdfgh " * 400, flags=SAVED) == 0
         server.ollama.tokens = 1800
         assert talked(server, "bcdfgh " * 10, flags=SAVED) == told

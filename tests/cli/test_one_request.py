@@ -16,14 +16,16 @@ import pytest
 
 from ore.backends.choice import open_backend
 from ore.cli.parser import build_parser
-from tests.support.fake_ollama import FakeOllama
+from tests.support.fake_ollama import FakeOllama, is_question
 from tests.support.fake_ollama.scenarios import SCENARIOS
 from tests.support.harness import run_ore
 from tests.support.skill_files import write_skill
 
 CHAT = ("POST", "/api/chat")
 PULL = ("POST", "/api/pull")
+QUESTION = ("POST", "whether /api/chat knows truncate")  # which no server can read as a turn
 LOOK_UPS = {
+    QUESTION,
     ("GET", "/api/tags"),
     ("POST", "/api/show"),
     ("GET", "/api/ps"),
@@ -200,7 +202,8 @@ def server(prepared, tmp_path, monkeypatch):
 
 
 def counted(server) -> list[tuple[str, str]]:
-    return [(seen.method, seen.path) for seen in server.requests]
+    asked = [(seen.method, seen.path, is_question(seen)) for seen in server.requests]
+    return [QUESTION if of_truncate else (method, path) for method, path, of_truncate in asked]
 
 
 @pytest.mark.invariant

@@ -63,11 +63,11 @@ class FakeOllama:
         capabilities: What the models can do, as /api/show lists it.
         version: The server's version.
         copies: Second names of models: each is listed, and loaded under the first name.
-        **options: Of the scenario. Every scenario takes ``on`` (another path, or ``"*"``), ``wait``
-            (seconds of silence before the reply), ``cut_at`` (cut the connection after so many
-            bytes of the body; more than there are cut nothing), ``reset`` (cut by RST) and
-            ``overflow`` (``"rendered"``, ``"native"`` or ``"old"``: how a too long prompt is cut).
-            ``raw``, ``body`` and ``prerendered`` choose the scenarios of these names.
+        **options: Of the scenario. Every scenario takes ``on`` (another path, ``"question"`` of what
+            it knows, or ``"*"``), ``wait`` (seconds of silence before the reply), ``cut_at`` (cut the
+            connection after so many bytes of the body; more than there are cut nothing), ``reset``
+            (cut by RST) and ``overflow`` (``"rendered"``, ``"native"`` or ``"old"``: how a too long
+            prompt is cut). ``raw``, ``body`` and ``prerendered`` choose the scenarios of these names.
 
     Attributes:
         url: The address, without a slash at its end.
@@ -116,7 +116,7 @@ class FakeOllama:
 
     @property
     def chats(self) -> list[Recorded]:
-        """The requests that were POST /api/chat."""
+        """The requests that were POST /api/chat, but for questions of what the server knows."""
         return [seen for seen in self.requests if _is_chat(seen)]
 
     def use(self, scenario: str | list, **options: Any) -> None:
@@ -163,7 +163,7 @@ class FakeOllama:
         overflow = act.options.get("overflow", act.scenario.overflow)
         reply = self.ollama.answer(seen.method, seen.path, host, seen.body, overflow)
         seen.kept = reply.kept
-        if not act.applies_to(seen.path):
+        if not act.applies_to("question" if is_question(seen) else seen.path):
             return self._plain(seen, reply), None, False
         return act.steps(reply), act.options.get("cut_at"), act.options.get("reset", False)
 
@@ -174,7 +174,12 @@ class FakeOllama:
 
 
 def _is_chat(seen: Recorded) -> bool:
-    return (seen.method, seen.path) == ("POST", "/api/chat")
+    return (seen.method, seen.path) == ("POST", "/api/chat") and not is_question(seen)
+
+
+def is_question(seen: Recorded) -> bool:
+    """Whether a request asks what the server knows: it can't be read as a turn."""
+    return seen.body.startswith(b'{"truncate":"?",') and seen.body.endswith(b'"messages":0}')
 
 
 def _act(name: str, options: dict[str, Any]) -> Act:

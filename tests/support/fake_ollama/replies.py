@@ -96,6 +96,7 @@ class Ollama:
     loaded: dict[str, int] = field(default_factory=dict)
     loads: list[object] = field(default_factory=list)
     version: str = VERSION
+    drops_truncate: bool = False  # as a proxy before it may
     copies: dict[str, str] = field(default_factory=dict)
     able: dict[str, list[str]] = field(default_factory=dict)
     """What single models can do, instead of ``capabilities``."""
@@ -210,6 +211,11 @@ class Ollama:
         yield {"status": "success"}
 
     def chat(self, request: dict, overflow: str) -> Reply:
+        if (
+            tuple(map(int, re.findall(r"\d+", self.version)[:3])) < REFUSES_FROM
+            or self.drops_truncate
+        ):
+            request = {**request, "truncate": None}  # it takes no notice of it
         check_types(request)
         model = self.find(request.get("model") or "")
         check_abilities(request, model, self.abilities(model))
@@ -220,8 +226,6 @@ class Ollama:
         stream = request.get("stream") is not False
         try:
             check_format(request)
-            if tuple(map(int, re.findall(r"\d+", self.version)[:3])) < REFUSES_FROM:
-                request = {**request, "truncate": None}  # it takes no notice of it
             kept, tokens = fit(request, num_ctx, overflow)
         except Refused as exc:
             kind = BARE_JSON if stream else JSON

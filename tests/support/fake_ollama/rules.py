@@ -134,9 +134,9 @@ def too_long(tokens: int, num_ctx: int) -> str:
 
 
 def check_types(request: dict) -> None:
-    """Refuse what Go's decoder refuses."""
-    for name, (kind, go_type) in GO_FIELDS.items():
-        value = request.get(name)
+    """Refuse what Go's decoder refuses: it names the first of them."""
+    for name, value in request.items():
+        kind, go_type = GO_FIELDS.get(name, (object, ""))
         if value is not None and not isinstance(value, kind):
             found = GO_KINDS.get(type(value), "object")
             where = f"Go struct field ChatRequest.{name} of type {go_type}"
