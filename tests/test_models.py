@@ -235,6 +235,16 @@ def test_a_list_has_a_column_for_each_thing_that_is_known_of_a_model():
     ]
 
 
+@pytest.mark.parametrize("name", ["LLAMA3.2:1B", "library/llama3.2:1b", "mistral", "Mistral"])
+def test_the_default_is_marked_however_the_server_lets_it_be_named(name, monkeypatch):
+    monkeypatch.setenv("ORE_MODEL", name)
+    with FakeOllama(models=("llama3.2:1b", "mistral:latest")) as server:
+        result = run_ore("--list-models", "--host", server.url, open_backend=open_backend)
+    rows = [line.split("\t") for line in result.out.splitlines()]
+    wanted = "mistral:latest" if "mistral" in name.lower() else "llama3.2:1b"
+    assert [row[0] for row in rows if row[1] == "default"] == [wanted]
+
+
 def test_a_model_for_embeddings_is_not_chosen_whatever_its_name():
     with FakeOllama(models=("llama3.2:latest", "mistral:latest", "mistral:7b")) as server:
         server.ollama.able = {name: ["embedding"] for name in ("llama3.2:latest", "mistral:latest")}

@@ -159,3 +159,9 @@ def _illegal(text: str) -> UsageError:
         f"(a part has at most 80, and no scheme stands before it). One of Hugging Face is "
         f"hf.co/USER/REPO:QUANT."
     )
+
+
+def full_name(name: str) -> str:
+    """Return a model's name as Ollama compares it: with what it implies, and in small letters."""
+    name = name.lower().removeprefix(f"{DEFAULT_HOST}/").removeprefix(f"{DEFAULT_NAMESPACE}/")
+    return name if ":" in name.rpartition("/")[2] else f"{name}:{DEFAULT_TAG}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ore.backends.model_names import DEFAULT_HOST, DEFAULT_NAMESPACE, DEFAULT_TAG
+from ore.backends.model_names import full_name
 from ore.files.strictjson import above_zero
 
 LARGER_WINDOW = "`options['num_ctx']`, or with `backend='openai'` the server's settings"
@@ -295,10 +295,10 @@ def ends_answer(window: int, prompt_tokens: int, written: int) -> bool:
 
 def find_model(running: Iterable[dict[str, Any]], model: str) -> dict[str, Any] | None:
     """Return the entry of ``model``; names are compared as the server does, with what it implies."""
-    wanted = _full_name(model)
+    wanted = full_name(model)
     for entry in running:
         names = (entry.get("name"), entry.get("model"))
-        if wanted in [_full_name(name) for name in names if isinstance(name, str)]:
+        if wanted in [full_name(name) for name in names if isinstance(name, str)]:
             return entry
     return None
 
@@ -307,8 +307,3 @@ def window_of(entry: dict[str, Any] | None) -> int | None:
     """Return the context window, in tokens, of a model that ``/api/ps`` lists, or None."""
     found = above_zero((entry or {}).get("context_length"))
     return found if found is not None and found < _MOST_TOKENS else None
-
-
-def _full_name(name: str) -> str:
-    name = name.lower().removeprefix(f"{DEFAULT_HOST}/").removeprefix(f"{DEFAULT_NAMESPACE}/")
-    return name if ":" in name.rpartition("/")[2] else f"{name}:{DEFAULT_TAG}"

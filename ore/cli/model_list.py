@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ore.backends import Backend
+from ore.backends.model_names import full_name
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
 
@@ -17,8 +18,10 @@ def list_models(options: Options, console: Console, connect: Callable[..., Backe
         models, default = backend.listed(whole=options.json, progress=console.progress)
     finally:
         console.end_progress()
-    usual = (default, f"{default}:latest")
-    rows = [{"name": each.name, "default": each.name in usual, **each._asdict()} for each in models]
+    rows = [
+        {"name": each.name, "default": _is_default(each.name, default, backend), **each._asdict()}
+        for each in models
+    ]
     for row in rows:
         row["problem"] = row["problem"] and console.said(row["problem"])
     if not rows:
@@ -30,6 +33,12 @@ def list_models(options: Options, console: Console, connect: Callable[..., Backe
     for each in models:
         if each.problem is not None:
             console.notice(each.problem)
+
+
+def _is_default(name: str, default: str | None, backend: Backend) -> bool:
+    if default is None or backend.name != "ollama":
+        return name in (default, f"{default}:latest")
+    return full_name(name) == full_name(default)
 
 
 def _columns(row: dict[str, Any]) -> tuple[str, ...]:

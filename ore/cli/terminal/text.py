@@ -142,7 +142,7 @@ class AnswerText:
         self._out.append(text)
         self._column += size
         self._least += least
-        self._most += most
+        self._most += max(most, self.width) if text == "\t" else most  # its stops may be any
         self._begins_line = False
         self._is_turned = turns(text, self._is_turned)
 

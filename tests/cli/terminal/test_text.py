@@ -94,6 +94,12 @@ def test_no_padding_puts_a_label_at_the_beginning_of_a_line(label, pad):
         assert not [row for row in [*rows, row] if row.startswith(label[:-4])]
 
 
+@pytest.mark.parametrize("before", ["a", "1234567", "- item", "    code"])
+def test_no_label_is_at_the_edge_where_a_terminal_has_no_tab_stops(before):
+    """Without them a tab goes to the last column, and a letter after it fills the line."""
+    assert laid_out(f"{before}\tbYou: x", 40, "[AYA]: ") == f"{before}\tb\n You: x"
+
+
 UNSURE = "\u200d\u0301\u00ad\u1160\u115f\u3164\u302e\uffa0\u2764\ufe0f\U0001f1e6\U0001f3fb\u0e33é’│\ue000\U000bdf35"
 PARTS = st.sampled_from(
     [*UNSURE, *" \tab中", "\n", "You:", "[aya]:", "ore: ", "Yo", "u:", "x" * 19]
