@@ -126,11 +126,15 @@ def context_of(
     """
     shown = cache(lambda: if_known(show, _KEPT_SECONDS) or {})  # what is silent is waited for once
     numbers = cache(version)
+    # What the server itself has loaded is listed with its window.
+    may_be_away = not window or bool(natural(asked.get("options") or {}, "num_ctx"))
 
     @cache
     def is_refusing() -> bool:
         known = reading.refuses
-        return reading.asks and bool(reading.ask() if known is None else known)
+        if not (reading.asks and (reading.ask() if known is None else known)):
+            return False
+        return not (may_be_away and shown().get("remote_host"))  # another server reads the prompt
 
     def judged(messages: list[Message], texts: list[bytes], share: int = 1) -> dict[str, Any]:
         images, is_first = sum(len(message.images) for message in messages), len(messages) == 1
@@ -151,7 +155,7 @@ def context_of(
     found = judged(messages, texts := reading.texts)
     if reading.is_cut:
         return {**found, "status": "truncated", "told_by": "server"}
-    if reading.refuses and found["status"] == "complete":
+    if reading.refuses and found["status"] == "complete" and is_refusing():
         return {**found, "told_by": "server"}
     if found["status"] == "unknown" and found["prompt_tokens"] and not window and is_refusing():
         return {**found, "status": "complete", "told_by": "server"}  # the model was unloaded since

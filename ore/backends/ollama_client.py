@@ -14,7 +14,6 @@ from ore.backends.failures import OLLAMA
 from ore.backends.http import REPLY_LIMIT, Deadline, shorten
 from ore.backends.lines import steps_of
 from ore.backends.look_ups import KNOWN_SECONDS, time_for
-from ore.backends.ollama_models import entries_of
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.backends.pools import let_go, steady
 from ore.backends.refusals import check_reported
@@ -52,10 +51,9 @@ class OllamaClient:
 
     def __init__(self, host: Host, *, transport: httpx.BaseTransport | None = None) -> None:
         self.host, self._transport = host, transport
-        self._hooks, self._lock = Hooks(set()), OwnLock()
+        self._hooks, self._lock, self._process = Hooks(set()), OwnLock(), 0
         self._client: Client | None = None
         self._open: list[Client] = []  # and those that other threads may still use
-        self._process = 0
         self._kinds: tuple[type[BaseException], ...] = ()
         self._known: dict[object, Any] = {}
         self._given: dict[object, int] = {}
@@ -116,7 +114,7 @@ class OllamaClient:
 
     def tags(self, seconds: float = QUESTION_SECONDS) -> list[dict[str, Any]]:
         """Return what ``/api/tags`` says of each model: ``name``, ``digest``, ``size`` and more."""
-        return entries_of(self.host, self._ask("GET", "/api/tags", seconds=seconds))
+        return ollama_models.entries_of(self.host, self._ask("GET", "/api/tags", seconds=seconds))
 
     def names(self, seconds: float = QUESTION_SECONDS) -> list[str]:
         """Return the names of the models that are there, as the server gives them."""
@@ -148,7 +146,7 @@ class OllamaClient:
 
         A server that is loading a model may not answer until that is done.
         """
-        return entries_of(self.host, self._ask("GET", "/api/ps", seconds=seconds))
+        return ollama_models.entries_of(self.host, self._ask("GET", "/api/ps", seconds=seconds))
 
     def show(self, model: str, seconds: float = QUESTION_SECONDS) -> dict[str, Any]:
         """Return what ``/api/show`` says of a model: its template, parameters, capabilities."""
@@ -165,8 +163,10 @@ class OllamaClient:
     def refuses(self, model: str) -> bool | None:
         """Return whether ``truncate`` is known where a turn arrives (a proxy may drop it), or None.
 
-        What is sent can't be read as a turn; Ollama names the first thing in it that it can't read.
+        What is sent can't be read as a turn; Ollama names the first thing that it can't read.
         """
+        if ollama_models.is_of_cloud(model):  # another server reads the prompt
+            return None
         odd = {"truncate": "?", "model": model, "messages": 0}
         try:
             self._ask("POST", "/api/chat", odd, seconds=time_for(_REFUSES_SECONDS))

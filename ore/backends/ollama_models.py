@@ -226,6 +226,11 @@ def entries_of(host: Host, value: Entry) -> list[Entry]:
     return [each for each in listed if all(map(can_be_sent, map(each.get, ("name", "model"))))]
 
 
+def is_of_cloud(model: str) -> bool:
+    """Whether a model's tag says that it runs in Ollama's cloud."""
+    return re.search(r":([^/]*-)?cloud\Z", model.lower()) is not None
+
+
 def weights_of(shown: Entry) -> str | None:
     """Return the SHA-256 of a model's weights, as ``/api/show`` names their file, or None."""
     found = _WEIGHTS.search(str(shown.get("modelfile")))

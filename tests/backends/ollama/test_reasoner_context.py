@@ -611,6 +611,32 @@ def test_a_prompt_is_known_to_be_whole_where_another_program_had_the_model_unloa
 
 
 @both_ways
+@pytest.mark.parametrize(
+    "model, shown",
+    [("llama3.2", {"remote_host": "http://10.0.0.7:11434"}), ("gpt-oss:120b-cloud", {})],
+)
+@pytest.mark.parametrize(
+    "words, num_ctx, tokens, why",
+    [
+        (1, None, 20, "how large its"),
+        (1000, None, 1000, "how large its"),
+        (1000, 1500, 1000, "1500"),
+    ],
+)
+def test_a_server_that_has_another_one_answer_does_not_vouch_for_it(
+    model, shown, words, num_ctx, tokens, why, streams
+):
+    """The other one may be older, and cut what it is asked to refuse."""
+    last = body("Yes.", done=True, done_reason="stop", prompt_eval_count=tokens, eval_count=2)
+    options = {"num_ctx": num_ctx} if num_ctx else None
+    with FakeOllama(scenario="body", body=last, version="0.13.5", models=(model,)) as server:
+        server.ollama.shown = shown
+        asked = [Message("user", "word " * words), Message("assistant", "Yes."), *HELLO]
+        with pytest.raises(ContextTruncatedError, match=why):
+            answer(AyaReasoner(model, server.url, options=options, **STRICT), asked, streams)
+
+
+@both_ways
 @pytest.mark.parametrize("kind", ["hexadecimal", "Chinese", "minified", "Base64", "CSV"])
 def test_dense_text_that_was_cut_in_half_is_told(kind, streams):
     text = SAMPLES[kind][0] * 20
