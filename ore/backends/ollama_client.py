@@ -17,8 +17,9 @@ from ore.backends.look_ups import KNOWN_SECONDS, time_for
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.backends.pools import let_go, steady
 from ore.backends.refusals import check_reported
+from ore.backends.turn_errors import TurnFailedError
 from ore.backends.window import find_model, window_of
-from ore.errors import BackendError, BackendTimeoutError, OreError
+from ore.errors import BackendError, OreError
 from ore.files import strictjson
 from ore.files.signals import deferred_signals
 from ore.reasoner.stop import OwnLock
@@ -170,9 +171,8 @@ class OllamaClient:
         odd = {"truncate": "?", "model": model, "messages": 0}
         try:
             self._ask("POST", "/api/chat", odd, seconds=time_for(_REFUSES_SECONDS))
-        except BackendError as exc:
-            is_late = isinstance(exc, BackendTimeoutError)
-            return None if is_late else "ChatRequest.truncate " in str(exc)
+        except BackendError as exc:  # another than a failed turn's says that nobody has read it
+            return "ChatRequest.truncate " in str(exc) if isinstance(exc, TurnFailedError) else None
         return False
 
     def window(self, model: str, *, num_ctx: int | None, size: int, seconds: float) -> int | None:

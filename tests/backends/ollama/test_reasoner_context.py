@@ -637,6 +637,19 @@ def test_a_server_that_has_another_one_answer_does_not_vouch_for_it(
 
 
 @both_ways
+@pytest.mark.parametrize("status, error", [(429, "slow down"), (503, "server busy")])
+def test_a_gateway_that_does_not_pass_on_what_is_asked_says_nothing_of_the_server(
+    status, error, streams
+):
+    raw = f'HTTP/1.1 {status} No\r\nConnection: close\r\n\r\n{{"error": "{error}"}}'.encode()
+    with FakeOllama(
+        scenario="raw", raw=raw, on="question", num_ctx=1024, version="0.13.5"
+    ) as server:
+        context = answer(AyaReasoner("llama3.2", server.url), LONG, streams).metadata["context"]
+    assert (context["status"], context["told_by"]) == ("truncated", "server")
+
+
+@both_ways
 @pytest.mark.parametrize("kind", ["hexadecimal", "Chinese", "minified", "Base64", "CSV"])
 def test_dense_text_that_was_cut_in_half_is_told(kind, streams):
     text = SAMPLES[kind][0] * 20
