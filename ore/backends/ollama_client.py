@@ -168,7 +168,7 @@ class OllamaClient:
         """
         if ollama_models.is_of_cloud(model):  # another server reads the prompt
             return None
-        odd = {"truncate": "?", "model": model, "messages": 0}
+        odd = {"truncate": "?", "model": model, "messages": 1}
         try:
             self._ask("POST", "/api/chat", odd, seconds=time_for(_REFUSES_SECONDS))
         except BackendError as exc:  # another than a failed turn's says that nobody has read it

@@ -136,6 +136,8 @@ def test_for_a_short_prompt_nothing_is_looked_up_first_unless_its_window_is_smal
         answer(AyaReasoner("llama3.2", server.url, options=options), prompt, streams)
         assert server.chats[0].json.get("truncate") is False
         assert (server.requests[0].json.get("truncate") == "?") is asks
+        # A server that takes what is false for no messages would have its model answer.
+        assert server.requests[0].json["messages"]
 
 
 @both_ways

@@ -179,7 +179,7 @@ def _is_chat(seen: Recorded) -> bool:
 
 def is_question(seen: Recorded) -> bool:
     """Whether a request asks what the server knows: it can't be read as a turn."""
-    return seen.body.startswith(b'{"truncate":"?",') and seen.body.endswith(b'"messages":0}')
+    return seen.body.startswith(b'{"truncate":"?",') and seen.body.endswith(b'"messages":1}')
 
 
 def _act(name: str, options: dict[str, Any]) -> Act:
