@@ -184,11 +184,29 @@ def not_at_exit(call: Callable[[], object]) -> None:
         final.cancel()
 
 
+class _Ender(threading.Thread):
+    """Calls ``_end`` where all threads that a process waits for are done: it waits for this one, too."""
+
+    def __init__(self, call: Callable[[], object], before: list[threading.Thread]) -> None:
+        super().__init__(daemon=False)
+        self._call, self._before = call, before
+
+    def run(self) -> None:
+        for each in self._before:
+            each.join()
+        _end(self._call)
+
+
 def _end(call: Callable[[], object]) -> None:
-    main = threading.main_thread()
-    if all(each.daemon or each is main for each in threading.enumerate()):
-        _note_exit()  # else these are waited for next, with their turns
-        call()
+    """End what ``at_exit`` was told of, after the turns of the threads that are waited for next."""
+    ours = (threading.main_thread(), threading.current_thread())
+    others = [each for each in threading.enumerate() if not each.daemon and each not in ours]
+    if before := [each for each in others if not isinstance(each, _Ender)]:
+        with suppress(RuntimeError):  # the system has no thread left
+            _Ender(call, before).start()
+        return
+    _note_exit()
+    call()
 
 
 def _note_exit() -> None:

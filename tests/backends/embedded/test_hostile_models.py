@@ -822,3 +822,23 @@ def test_a_process_of_multiprocessing_waits_for_the_turns_of_its_threads(tmp_pat
         "child.join()\n"
     )
     assert ended(code, str(write_model(tmp_path / "m.gguf"))) == ""
+
+
+@pytest.mark.slow
+def test_a_forked_process_that_waits_for_a_thread_leaves_nothing_of_another_that_loads(tmp_path):
+    """A daemon's load ends with the process, which is told of its end before it waits."""
+    path = write_model(tmp_path / "m.gguf", tokenizer__chat_template=LOOP)
+    code = (
+        "import multiprocessing, ore, sys, threading, time\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "def take():\n"
+        "    engine = ore.ORE(ore.reasoner(f'embedded:{sys.argv[1]}'))\n"
+        "    threading.Thread(target=engine.execute, args=['Hi'], daemon=True).start()\n"
+        "    time.sleep(1)\n"
+        "    ThreadPoolExecutor(1).submit(time.sleep, 0.3)\n"
+        "child = multiprocessing.get_context('fork').Process(target=take)\n"
+        "child.start()\n"
+        "child.join(20)\n"
+        "child.kill()\n"
+    )
+    assert ended(code, str(path)) == ""
