@@ -176,10 +176,10 @@ class Engine:
         with self._answering(path, request, begin, None, deadline) as (response, _):
             body = response.read(longest + 1)
             if len(body) > longest:
-                raise self._failed(
-                    f"The {self._template_name} makes more than {longest:,} bytes of these messages: "
-                    f"{self._remedy}."
-                )
+                what, step = f"The {self._template_name} makes", self._remedy
+                if path == TOKENIZE:  # the file's texts of these tokens are long
+                    what, step = f"The tokens of {self.path} make", OTHER_MODEL
+                raise self._failed(f"{what} more than {longest:,} bytes of these messages: {step}.")
             return dict(json.loads(body))
 
     @contextmanager

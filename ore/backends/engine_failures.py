@@ -8,7 +8,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from ore.backends.http import Deadline, shorten
+from ore.backends.http import Deadline, TooLarge, shorten
 from ore.backends.load_failures import KILLED, UNREAD, out_of_time, shortage
 from ore.backends.turn_errors import TurnFailedError, TurnRefusedError
 from ore.errors import (
@@ -81,6 +81,17 @@ def closed_error() -> IncompleteAnswerError:
     return IncompleteAnswerError(
         "The embedded engine stopped before the answer was complete: nothing was kept of this "
         "turn; try again."
+    )
+
+
+def too_large_error(exc: TooLarge) -> BackendError:
+    """Return the error for an answer of more bytes than are accepted, or for a token of it."""
+    what, step = "The answer", "ask for less"
+    if exc.what == "an event":  # no prompt makes a token shorter
+        what, step = "What comes of one token of the answer", OTHER_MODEL
+    return BackendError(
+        f"{what} is larger than {exc.limit:,} bytes, so the answer was stopped: nothing was kept of "
+        f"this turn; {step}."
     )
 
 

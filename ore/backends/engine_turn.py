@@ -14,7 +14,7 @@ from ore.backends import local_models, weights
 from ore.backends.answer import Answer, encoded
 from ore.backends.engine import WINDOW, Engine
 from ore.backends.engine_facts import in_force, metadata_of
-from ore.backends.engine_failures import closed_error, timeout_error
+from ore.backends.engine_failures import closed_error, timeout_error, too_large_error
 from ore.backends.engine_package import check_installed
 from ore.backends.engine_prompt import planned_tokens, prompt_of, read
 from ore.backends.engine_request import (
@@ -303,10 +303,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
 
     def _explained(self, error: BackendError | TooLarge, answer: Answer) -> BackendError:
         if isinstance(error, TooLarge):
-            error = BackendError(
-                f"The answer is larger than {error.limit:,} bytes and was stopped: nothing was "
-                f"kept of this turn; ask for less."
-            )
+            error = too_large_error(error)
         if isinstance(error, ContextTruncatedError) and not self.settings.strict_context:
             error = TurnTooLargeError(str(error))
         error.partial = answer.text

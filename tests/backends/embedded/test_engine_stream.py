@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from ore.backends.engine_failures import refusal_error, timeout_error
+from ore.backends.engine_failures import refusal_error, timeout_error, too_large_error
 from ore.backends.engine_wire import parsed
 from ore.backends.http import Deadline, TooLarge
 from ore.backends.turn_errors import TurnRefusedError
@@ -189,3 +189,12 @@ def test_an_error_reply_becomes_a_sentence(body, kind, said):
 def test_a_line_without_an_end_is_read_no_further_than_its_limit():
     with answering(b"data: " + b"x" * (2 << 20)) as (response, sock), pytest.raises(TooLarge):
         events(response, sock)
+
+
+@pytest.mark.parametrize(
+    "what, said",
+    [("an answer", "The answer .*ask for less"), ("an event", "token .* another model")],
+)
+def test_what_is_too_large_is_said_with_a_step_that_helps(what, said):
+    with pytest.raises(BackendError, match=said):
+        raise too_large_error(TooLarge(what, 1 << 20))

@@ -29,7 +29,14 @@ from ore.errors import (
 )
 from ore.types import Message
 from tests.support.engine import needs_engine
-from tests.support.gguf import CHATML, Signed, tiny_model, write_model, write_split_model
+from tests.support.gguf import (
+    CHATML,
+    TOKENS,
+    Signed,
+    tiny_model,
+    write_model,
+    write_split_model,
+)
 from tests.support.process import ROOT, environment, run, running, start, until
 
 pytestmark = needs_engine
@@ -842,3 +849,17 @@ def test_a_forked_process_that_waits_for_a_thread_leaves_nothing_of_another_that
         "child.kill()\n"
     )
     assert ended(code, str(path)) == ""
+
+
+@pytest.mark.slow
+def test_tokens_whose_texts_are_long_are_not_blamed_on_a_template_that_is_given(tmp_path):
+    path = write_model(
+        tmp_path / "m.gguf",
+        tokenizer__ggml__model="bert",
+        tokenizer__ggml__tokens=[*TOKENS[:256], "[UNK]" + "x" * (1 << 20), *TOKENS[257:]],
+        tokenizer__ggml__unknown_token_id=256,
+    )
+    given = Settings(chat_template=CHATML)
+    with closing(EmbeddedReasoner(str(path), given)) as reasoner:
+        with pytest.raises(BackendError, match="tokens of .* make more than .* use another model"):
+            reasoner.reading([Message("user", "love " * 30)])
