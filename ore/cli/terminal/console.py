@@ -134,11 +134,11 @@ class Console(Asking):
         return on_continue(begin_line) if self.stdout_is_terminal else nullcontext()
 
     def end_answer(self) -> None:
-        """Write what is left of the answer, and the newline after it."""
+        """Write what is left of the answer, and the newline after it; on a terminal, its own is enough."""
         shown, self._shown = self._shown, None
         rest = shown.end() if shown is not None and not self._is_writing else ""
-        is_block = rest.endswith("\n") and not isinstance(shown, AnswerText)
-        self._write(self._label() + rest + ("" if is_block else "\n"), flush=True)
+        is_over = shown.begins_line if isinstance(shown, AnswerText) else rest.endswith("\n")
+        self._write(self._label() + rest + ("" if is_over else "\n"), flush=True)
         self._line_is_open = False
         if getattr(shown, "is_plain", False):
             self.notice("A part of the answer can't be laid out, and is shown as it was written.")

@@ -107,6 +107,11 @@ class AnswerText:
         return self._taken()
 
     @property
+    def begins_line(self) -> bool:
+        """Whether the next text begins a line."""
+        return self._begins_line
+
+    @property
     def may_fill_line(self) -> bool:
         """Whether the cursor may wait at the right edge: what is cleared there is a letter."""
         return self._has_edge_in(max(self._least, 1), self._most)

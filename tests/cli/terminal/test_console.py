@@ -39,6 +39,11 @@ def test_on_a_terminal_the_answer_is_labelled_and_neutral():
     assert say(console(Terminal()), HOSTILE) == "[AYA]: a^[]52;c;aGk=^G\\u202eb\n"
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_on_a_terminal_an_answer_that_ends_its_own_line_gets_no_second_end(end):
+    assert say(console(Terminal()), "Paris." + end) == "[AYA]: Paris.\n"
+
+
 def test_of_an_earlier_message_only_the_end_is_laid_out():
     target, began = console(err=Terminal()), time.process_time()
     target.recall("[AYA]: ", "You: a line\n" * 400_000 + "the end")
