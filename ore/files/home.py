@@ -11,7 +11,9 @@ from pathlib import Path
 from ore.errors import HomeError, UsageError
 from ore.files.neutral import value_shown
 
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:(?=/)", re.IGNORECASE)
+_ADDRESS = re.compile(
+    r"[\"'`(<\[\s\u200b]*(?:[a-z][a-z0-9+.-]+[:\uff1a](?=/)|https?\W?//(?=[^/]*@))", re.IGNORECASE
+)
 
 
 def ore_home(environ: Mapping[str, str] | None = None) -> Path:

@@ -136,7 +136,16 @@ def test_a_path_that_begins_as_an_address_is_one_unless_a_folder_here_is_called_
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data:").mkdir()
-    for path in ("s3://box/runs", "S3:/box", "git+https://box"):
+    quoted = ("'http://me:pw@box'", "(https://me:pw@box)", "http//me:pw@box", "http.//me:pw@box")
+    for path in ("s3://box/runs", "S3:/box", "git+https://box", *quoted):
         assert is_address(path)
-    for path in ("data:/runs", "runs", "/s3:/runs", "./s3:/runs", "c:/runs", "s3:runs"):
+    for path in (
+        "data:/runs",
+        "runs",
+        "/s3:/runs",
+        "./s3:/runs",
+        "c:/runs",
+        "s3:runs",
+        "http//runs",
+    ):
         assert not is_address(path)
