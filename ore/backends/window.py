@@ -60,8 +60,8 @@ _TWO_TOKENS = re.compile(
 """What begins a character of two tokens, as a letter with an accent is."""
 
 _CONTINUATION = bytes(range(0x80, 0xC0))
-_CJK = (*range(0xE3, 0xEE), 0xEF)
-"""What begins a Chinese, Japanese or Korean character in UTF-8, and full-width signs."""
+_CJK = (*range(0xE3, 0xEA), 0xEF)
+"""What begins a Chinese or Japanese character in UTF-8, a single Korean letter, and full-width signs."""
 
 
 def _kind(first: int) -> str:
@@ -75,6 +75,8 @@ def _kind(first: int) -> str:
         return "b"
     if first in (0xE0, 0xE1):  # of India and South-East Asia, Georgian; accents of Vietnamese
         return "i"
+    if 0xEA <= first <= 0xED:  # Korean
+        return "h"
     if first in _CJK:
         return "k"
     return "e" if first >= 0xF0 else "l" if 0xC3 <= first < 0xCE else "."
@@ -92,7 +94,7 @@ them, and the last blank goes to the word; before a number the last blank is a t
 _LETTERS_PER_TOKEN = {b"a": 12, b"b": 5, b"c": 5, b"i": 4}
 _DIGITS_PER_TOKEN, _CJK_PER_TOKEN, _EMOJI_PER_TOKEN = 4, 3, 2
 _MANY = {
-    b"a": 0.35, b"l": 2.0, b"b": 1.4, b"c": 2.1, b"i": 3.0, b"k": 2.5, b"e": 4.0, b"0": 1.0, b".": 0.8
+    b"a": 0.35, b"l": 2.0, b"b": 1.4, b"c": 2.1, b"i": 3.0, b"k": 2.5, b"h": 3.0, b"e": 4.0, b"0": 1.0, b".": 0.8
 }  # fmt: skip
 _MANY_PER_WORD, _MANY_PER_BREAK, _MANY_PER_INDENT = 0.5, 1.0, 0.5
 """Tokens. Measured, like the numbers above, with eleven vocabularies: see ``docs/tried.md``."""
@@ -177,14 +179,14 @@ def _fewest(kinds: bytes) -> int:
         + max(_runs(words, b"0"), digits)
         + _runs(words, b".")
         - before_words
-        + kinds.count(b"k") // _CJK_PER_TOKEN
+        + (kinds.count(b"k") + kinds.count(b"h")) // _CJK_PER_TOKEN
         + kinds.count(b"e") // _EMOJI_PER_TOKEN
     )
 
 
 def _runs(kinds: bytes, kind: bytes) -> int:
     """Return how many runs of one kind of character there are."""
-    before = (bytes([other]) + kind for other in b"a0. ke" if other != kind[0])
+    before = (bytes([other]) + kind for other in b"a0. khe" if other != kind[0])
     return sum(map(kinds.count, before)) + kinds.startswith(kind)
 
 
