@@ -45,7 +45,7 @@ class Reading:
         texts: Those of the messages, in UTF-8.
         is_strict: It must not cut the prompt.
         asks: It is asked to refuse a prompt which does not fit.
-        ask: Asked whether it is one that does as it is asked.
+        find_out: Asked whether it is one that does as it is asked.
         refuses: What it has answered to that, if anything.
         is_cut: It has refused, and was asked again, to cut the prompt.
     """
@@ -53,7 +53,7 @@ class Reading:
     texts: list[bytes]
     is_strict: bool
     asks: bool
-    ask: Refuses
+    find_out: Refuses
     refuses: bool | None = None
     is_cut: bool = False
 
@@ -132,7 +132,7 @@ def context_of(
     @cache
     def is_refusing() -> bool:
         known = reading.refuses
-        if not (reading.asks and (reading.ask() if known is None else known)):
+        if not (reading.asks and (reading.find_out() if known is None else known)):
             return False
         return not (may_be_away and shown().get("remote_host"))  # another server reads the prompt
 

@@ -94,7 +94,8 @@ them, and the last blank goes to the word; before a number the last blank is a t
 _LETTERS_PER_TOKEN = {b"a": 12, b"b": 5, b"c": 5, b"i": 4}
 _DIGITS_PER_TOKEN, _CJK_PER_TOKEN, _EMOJI_PER_TOKEN = 4, 3, 2
 _MANY = {
-    b"a": 0.35, b"l": 2.0, b"b": 1.4, b"c": 2.1, b"i": 3.0, b"k": 2.5, b"h": 3.0, b"e": 4.0, b"0": 1.0, b".": 0.8
+    b"a": 0.35, b"l": 2.0, b"b": 1.4, b"c": 2.1, b"i": 3.0, b"k": 2.5, b"h": 3.0,
+    b"e": 4.0, b"0": 1.0, b".": 0.8,
 }  # fmt: skip
 _MANY_PER_WORD, _MANY_PER_BREAK, _MANY_PER_INDENT = 0.5, 1.0, 0.5
 """Tokens. Measured, like the numbers above, with eleven vocabularies: see ``docs/tried.md``."""
