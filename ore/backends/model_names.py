@@ -21,12 +21,14 @@ _PARTS = {
     "model": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}"),
     "tag": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}"),
 }
+_NO_PORT = r"[^/]*:(?![0-9]*(?:/|$))"
 _LOGIN = re.compile(
     rf"(?is)\A((?:[^/:]*://|[a-z][a-z0-9+.-]{{1,15}}[:\uff1a][/\\\uff0f]{{1,8}}(?=[^/:]*:.*{AT})"
-    r"|https?(?:[^\w\s/:]?//|[:\uff1a][/\\\uff0f]{0,8}(?![^/:@]*@sha256:))){1,2})"
-    rf"(?=[^/]*{AT}|[^/]*:(?![0-9]*(?:/|$))).*{AT}"
+    r"|(?:https?|socks\w{0,2})(?:[^\w\s/:]?//|[:\uff1a][/\\\uff0f]{0,8}(?![^/:@]*@sha256:))){1,2})"
+    rf"(?=[^/]*{AT}|{_NO_PORT}|(?:(?<=\Ahttp://)|(?<=\Ahttps://))(?=.*{AT}(?!sha256:)))"
+    rf".*{AT}(?:{_NO_PORT}[^/]*)?"
 )
-"""A key, or a user name and a password, before an address's registry; a password may have a ``/`` in it.
+"""A key, or a user name and a password, beside an address's registry; a password may have a ``/`` in it.
 
 Its ``://`` may be mistyped, but ``http:TAG`` with a pin is a model called http.
 """

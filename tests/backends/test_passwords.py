@@ -598,6 +598,16 @@ def test_a_mistyped_address_with_a_key_or_an_odd_login_is_no_model_s_name(login)
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "rest", ["box:11434@me:hunter2", "box/me:hunter2@", "me/hunter2@box", "box/v1/me:hunter2@x:2"]
+)
+@pytest.mark.parametrize("scheme", ["http", "HTTPS"])
+def test_an_address_with_a_login_in_the_wrong_place_is_no_model_s_name(scheme, rest):
+    with pytest.raises(UsageError, match=f"'{scheme}://…@.*' can't be a model's name") as caught:
+        checked_name(f"{scheme}://{rest}")
+    assert SECRET not in str(caught.value)
+
+
 @pytest.mark.parametrize("scheme", ["HTTP", "ftp", "s3"])
 def test_an_address_that_a_file_is_to_be_written_to_is_shown_without_its_password(scheme, home):
     """The name of its folder has one slash only."""
@@ -619,7 +629,16 @@ def test_no_folder_is_made_that_has_the_password_of_an_address_in_its_name(
 
 @pytest.mark.parametrize(
     "begins",
-    ["http;//", "http//", "HTTPS:/", "http:", "http:\\\\", "htttp:/", "http\uff1a\uff0f\uff0f"],
+    [
+        "http;//",
+        "http//",
+        "HTTPS:/",
+        "http:",
+        "http:\\\\",
+        "htttp:/",
+        "http\uff1a\uff0f\uff0f",
+        "socks5h//",
+    ],
 )
 def test_a_mistyped_address_is_no_model_s_name_and_shown_without_its_password(begins):
     with pytest.raises(UsageError, match="…@box/m' can't be a model's name: it holds") as caught:
