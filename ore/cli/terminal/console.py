@@ -98,7 +98,7 @@ class Console(Asking):
             from ore.cli.terminal.markdown import Markdown, bounded
 
             self._lay_out = self._lay_out or bounded()
-            self._shown = Markdown(width or 80, self.stdout_has_colour, self.labels, self._lay_out)
+            self._shown = Markdown(width, self.stdout_has_colour, self.labels, self._lay_out)
         elif self.stdout_is_terminal:
             self._shown = AnswerText(width, self.answer_label, self.labels)
 

@@ -32,6 +32,7 @@ MOST_SECONDS = 3.0
 DEEPEST = 19
 """The level from which on the parser of Markdown drops what a quote or an item of a list holds."""
 
+_USUAL_COLUMNS = 80
 _BETWEEN_CELLS = re.compile(r"(?<!\\)\|")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _LANGUAGE = re.compile(r"\s*[\w+#-]*\s*")
@@ -55,7 +56,7 @@ class Markdown:
     the rest of an answer that takes long to lay out.
 
     Args:
-        width: The terminal's columns; may be set at any time.
+        width: The terminal's columns, 0 where it does not tell them; may be set at any time.
         has_colour: Whether it shows colours.
         labels: What may not stand at its left edge, in lower case.
         show: What lays a block out, as ``shown`` does; it may raise ``OSError`` or ``ValueError``.
@@ -170,7 +171,7 @@ def shown(source: str, width: int, has_colour: bool, labels: Sequence[str] = LAB
     block.parsed = parser.disable(["reference", "image"]).parse(source)
     if _drops(block, source.split("\n")) or _counts_anew(block):
         return ""
-    rendered = _rendered(block, width)
+    rendered = _rendered(block, width or _USUAL_COLUMNS)
     if _characters(_texts(block)) - _characters(s.text for line in rendered for s in line):
         return ""
     lines = [_styled(line, width, has_colour, labels) for line in rendered]

@@ -47,7 +47,7 @@ class AnswerText:
     character is that is not ASCII: for this it may have any width to two columns, and less than none.
 
     Args:
-        width: The terminal's columns; may be set at any time. 0 keeps lines as they are.
+        width: The terminal's columns; may be set at any time. 0 keeps lines, which may end anywhere.
         before: What stands in the line before the text.
         labels: What may not stand at the edge, in lower case.
         wraps: Whether a word that does not fit begins a new line; else the terminal cuts lines.
@@ -117,6 +117,8 @@ class AnswerText:
         return self._has_edge_in(max(self._least, 1), self._most)
 
     def _has_edge_in(self, least: int, most: int) -> bool:
+        if self.width == 0:
+            return most >= NARROWEST
         if self.width <= len(_INDENT):
             return False
         # A wide character may leave the last column of a line free.

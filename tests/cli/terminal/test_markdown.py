@@ -111,6 +111,12 @@ def test_a_forged_label_is_indented(source):
     assert " You: yes" in out
 
 
+def test_no_label_is_at_the_edge_of_a_terminal_that_does_not_tell_its_width():
+    text = shown("\n\n".join(f"{'a' * n} You: x" for n in range(80)), width=0)
+    for width in range(20, 90):
+        assert not [row for row in rows_of(text, width, {}) if row.startswith("You:")]
+
+
 def test_no_label_is_at_the_edge_where_a_terminal_shows_more_columns_than_were_laid_out():
     widths = {"\u200d": 0, "\U0001f469": 2, "\U0001f467": 2}  # xterm joins no emoji
     for count in range(25):

@@ -12,6 +12,7 @@ from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.documents import document_parts, laying_out
 from ore.cli.terminal.text import (
     LONGEST_CELL,
+    NARROWEST,
     WIDEST_COLUMN,
     AnswerText,
     laid_out,
@@ -98,6 +99,17 @@ def test_no_padding_puts_a_label_at_the_beginning_of_a_line(label, pad):
 def test_no_label_is_at_the_edge_where_a_terminal_has_no_tab_stops(before):
     """Without them a tab goes to the last column, and a letter after it fills the line."""
     assert laid_out(f"{before}\tbYou: x", 40, "[AYA]: ") == f"{before}\tb\n You: x"
+
+
+@pytest.mark.parametrize("before", ["", "[AYA]: "])
+@pytest.mark.parametrize("label", ["You:", "[AYA]:", "Y\u043eu:", "ore:"])
+def test_no_label_is_at_the_edge_of_a_terminal_that_does_not_tell_its_width(label, before):
+    """That of a serial line says that it has 0 columns, and cuts lines all the same."""
+    text = "".join(f"{'a' * n} {'b' * (n // 3)}{label} yes\n" for n in range(80))
+    for out in (before + laid_out(text, 0, before), document_of(text, 0)):
+        for width in range(NARROWEST, 90):
+            below = rows_of(out, width, {})[1:]  # the first row may begin with ORE's own label
+            assert not [row for row in below if row.startswith(label)]
 
 
 UNSURE = "\u200d\u0301\u00ad\u1160\u115f\u3164\u302e\uffa0\u2764\ufe0f\U0001f1e6\U0001f3fb\u0e33é’│\ue000\U000bdf35"
