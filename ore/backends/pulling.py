@@ -31,6 +31,7 @@ from ore.files.folder import Folder
 from ore.files.locks import holder, try_lock
 from ore.files.neutral import one_line
 from ore.files.signals import deferred_signals
+from ore.files.trust import distrust
 
 _SMALL_BYTES = 1 << 20
 """The largest layer that is read in one piece; all but the weights are smaller."""
@@ -276,6 +277,11 @@ def _check_place(blobs: Folder, name: str, shelf: Shelf) -> None:
 
 def _prepare(blobs: Folder, file: str, notes: str, layer: Layer) -> None:
     """Make the file that the weights are written to, of their size; it takes no room yet."""
+    with suppress(FileNotFoundError):
+        status = blobs.stat(file)
+        # A copy made of links, or a trap; or somebody else may change it after it was looked at.
+        if status.st_nlink > 1 or distrust(status, blobs.path / file):
+            remove_files(blobs, file, notes)
     descriptor = blobs.open(file, os.O_RDWR | os.O_CREAT)
     try:
         if os.fstat(descriptor).st_size != layer.size:

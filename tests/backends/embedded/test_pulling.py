@@ -756,6 +756,29 @@ def test_what_stands_in_the_way_is_left_as_it_is(root, registry, make, place):
     assert os.lstat(path).st_ino == before.st_ino and listed(root) == []
 
 
+def test_nothing_is_written_through_a_hard_link_in_the_place_of_what_has_come(
+    root, registry, tmp_path
+):
+    (root / "blobs").mkdir(parents=True, mode=0o700)
+    (tmp_path / "diary").write_bytes(b"Dear diary")
+    (root / "blobs" / f".{BLOB}.part").hardlink_to(tmp_path / "diary")
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    pull(name, nothing)
+    check_whole(root, name)
+    assert (tmp_path / "diary").read_bytes() == b"Dear diary"
+
+
+def test_weights_do_not_go_on_in_a_file_that_others_can_write_to(root, registry):
+    (root / "blobs").mkdir(parents=True, mode=0o700)
+    part = root / "blobs" / f".{BLOB}.part"
+    part.write_bytes(WEIGHTS)
+    part.chmod(0o666)
+    with part.open("r+b") as of_others:
+        pull(name := registry.add("team/tiny:q4", WEIGHTS), nothing)
+        of_others.write(b"another model")
+    check_whole(root, name)
+
+
 def test_a_shelf_that_leads_elsewhere_is_not_written_to(root, registry, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     root.mkdir(parents=True)
