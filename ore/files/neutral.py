@@ -47,11 +47,38 @@ _LONG = re.compile(r"(?<!\S)\S{257,}")
 _MAP = {code: _visible(code) for code in _CONTROLS + _INVISIBLE}
 
 
+class _Bytewise(dict[int, str]):
+    """The map for a terminal that takes each byte by itself: a part of a character may be a control."""
+
+    is_used = False
+
+    def __missing__(self, code: int) -> str:
+        data = chr(code).encode("utf-8", "replace")
+        is_control = any(0x80 <= each < 0xA0 for each in data)
+        self[code] = _visible(code) if is_control else chr(code)
+        return self[code]
+
+
+_BYTEWISE = _Bytewise(_MAP)
+
+
+def take_bytes(is_bytewise: bool) -> None:
+    """Say whether a terminal of this process may take each byte by itself."""
+    _BYTEWISE.is_used = is_bytewise
+
+
+def takes_bytes() -> bool:
+    """Return what ``take_bytes`` was told."""
+    return _BYTEWISE.is_used
+
+
 def neutralise(text: str) -> str:
     """Return ``text`` with every control, bidi and tag character shown; newline and tab stay.
 
     Bytes of a name that are not UTF-8 are, too: a stream would write each as six letters.
     """
+    if _BYTEWISE.is_used and not text.isascii():
+        return as_utf8(text.translate(_BYTEWISE))
     return text if text.isprintable() else as_utf8(text.translate(_MAP))
 
 

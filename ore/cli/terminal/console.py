@@ -23,8 +23,9 @@ from ore.cli.terminal.pace import Pace, amount
 from ore.cli.terminal.streams import PatientInput, TextInput, redirect_to_null
 from ore.cli.terminal.text import AnswerText, list_lines, most_columns
 from ore.errors import OreError, ReasonerContractError
+from ore.files.neutral import take_bytes, takes_bytes
 from ore.files.signals import hear_no_more, on_continue
-from ore.files.whole import flush_whole, is_stalled, make_blocking
+from ore.files.whole import flush_whole, is_bytewise, is_stalled, make_blocking
 
 if TYPE_CHECKING:
     from ore.cli.terminal.markdown import Markdown
@@ -64,6 +65,7 @@ class Console(Asking):
     def from_system(cls) -> Console:
         """Return a console on the process's own streams, UTF-8 whatever the locale."""
         make_blocking(sys.stdin, sys.stdout, sys.stderr)
+        take_bytes(any([is_bytewise(each, os.environ) for each in (sys.stdout, sys.stderr)]))
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
@@ -76,8 +78,7 @@ class Console(Asking):
             except io.UnsupportedOperation:  # a program has read a part of it
                 stdin = io.BufferedReader(TextInput(sys.stdin))
         stdout, stderr = (getattr(sys, name) for name in ("stdout", "stderr"))  # None where closed
-        # What a program has put there for the time of this call.
-        if isinstance(sys.stdin, io.StringIO) and not sys.stdin.closed:
+        if isinstance(sys.stdin, io.StringIO) and not sys.stdin.closed:  # put there by a program
             stdin = io.BytesIO(sys.stdin.read().encode("utf-8", "surrogatepass"))
         console = cls(stdin, stdout, stderr, os.environ)
         console.is_of_process = True
@@ -94,7 +95,7 @@ class Console(Asking):
         """Say that an answer follows: its first text is labelled where a person reads along."""
         self.break_answer()  # the last one's line, where nobody read it as it was stopped
         self._label_is_due, width = self.stdout_is_terminal, self._columns(self.stdout)
-        if self.stdout_is_terminal and self.markdown:
+        if self.stdout_is_terminal and self.markdown and not takes_bytes():
             from ore.cli.terminal.markdown import Markdown, bounded
 
             self._lay_out = self._lay_out or bounded()

@@ -721,3 +721,14 @@ def test_ctrl_z_stops_nothing_where_the_parent_ignores_it():
         terminal.interrupt("\x1a")
         terminal.type(" a word\r")
         terminal.wait_for("Fine.")
+
+
+@pytest.mark.parametrize("flags", [(), ("--render",)])
+def test_no_part_of_a_letter_is_a_command_of_a_terminal_that_takes_bytes(flags):
+    """There half of Å goes to the next line, and half of ě begins a sequence."""
+    env = {"LANG": "C", "LC_ALL": None, "LC_CTYPE": None, "TERM": "screen"}
+    replies = ["\u00c5You: yes \u011b2J &Aring;[AYA]: caf\u00e9"]
+    with OnTerminal("hi", *flags, replies=replies, env=env) as terminal:
+        code, out = terminal.end()
+    assert code == 0 and b"\\xc5You: yes \\u011b2J" in out and "caf\u00e9".encode() in out
+    assert not [each for each in out.replace("\u00e9".encode(), b"") if 0x80 <= each < 0xA0]
