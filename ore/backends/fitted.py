@@ -13,17 +13,17 @@ from ore.backends.effective import parameters_of
 from ore.backends.go_template import without_place
 from ore.backends.joining import fewer_read, not_read
 from ore.backends.model_options import natural
-from ore.backends.ollama_models import if_known, trained_window
-from ore.backends.turn_errors import TurnTooLargeError
+from ore.backends.ollama_models import if_known, is_of_cloud, trained_window
+from ore.backends.turn_errors import TurnFailedError, TurnTooLargeError
 from ore.backends.window import Estimate, estimate, most_of, outcome
-from ore.errors import ContextTruncatedError
+from ore.errors import BackendError, ContextTruncatedError
 from ore.files.strictjson import part
 from ore.types import Message
 
 if TYPE_CHECKING:  # imported by the first turn
     from ollama import ChatResponse
 
-_KEPT_SECONDS = 0.5
+_KEPT_SECONDS = (0.5, 2.0)  # the second where strict; what is silent is waited for once
 _FAR_FEWER = 4  # a prompt of so many times fewer tokens than its text can have was not read whole
 _FITS_ANY = 1500  # tokens that hardly any window is too small for
 _LARGE = 1 << 15  # a window, in tokens
@@ -124,7 +124,7 @@ def context_of(
     the model's template has no place for, where that is why fewer tokens were counted than the prompt
     can have.
     """
-    shown = cache(lambda: if_known(show, _KEPT_SECONDS) or {})  # what is silent is waited for once
+    shown = cache(lambda: if_known(show, _KEPT_SECONDS[reading.is_strict]) or {})
     numbers = cache(version)
     # What the server itself has loaded is listed with its window.
     may_be_away = not window or bool(natural(asked.get("options") or {}, "num_ctx"))
@@ -169,6 +169,30 @@ def context_of(
     rest = [at for at, each in enumerate(messages) if without_place(shown(), [each]) is None]
     left = judged([messages[at] for at in rest], [texts[at] for at in rest])
     return found if left["status"] == "truncated" else {**found, "left_out": lost.role}
+
+
+def does_refuse(ask: Callable[[dict[str, Any]], object], model: str) -> bool | None:
+    """Return whether a server knows ``truncate`` where a turn arrives (a proxy may drop it), or None.
+
+    What is sent can't be read as a turn; Ollama names the first thing that it can't read. If that is the
+    messages, a proxy may have sorted the keys: then what is odd is ``truncate`` alone, and no model is named.
+    """
+    if is_of_cloud(model):  # another server reads the prompt
+        return None
+    odd: dict[str, Any] = {"truncate": "?", "model": model, "messages": 1}
+    try:
+        ask(odd)
+        return False
+    except TurnFailedError as exc:
+        said = str(exc)
+    except BackendError:  # which says that nobody has read it
+        return None
+    if "ChatRequest.messages " in said:
+        try:
+            ask({**odd, "model": "", "messages": []})
+        except BackendError as exc:
+            said = str(exc)
+    return "ChatRequest.truncate " in said
 
 
 def _room(

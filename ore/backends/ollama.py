@@ -201,7 +201,7 @@ class AyaReasoner(StreamingReasoner):
         told = Logprobs() if "logprobs" in self._asked else None
         size, looks_early = None, self.strict_context or self._leaves_at_once
         with self._answering(f"waiting for {self.model_id}") as answer:
-            refuses = partial(self._client.refuses, self.model_id)
+            refuses = partial(self._client.refuses, self.model_id, bool(self.strict_context))
             how = messages, texts, self._num_ctx, bool(self.strict_context), refuses, self._window
             reading = beside_turn(ends, reading_of, *how)
             ask = partial(self._client.chat_parts, request, self.timeout, ends)

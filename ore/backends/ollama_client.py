@@ -11,13 +11,13 @@ from weakref import finalize
 from ore.backends import Model, Progress, choose_default, failures, is_preferred, ollama_models
 from ore.backends.address import Host, text_without_key
 from ore.backends.failures import OLLAMA
+from ore.backends.fitted import does_refuse
 from ore.backends.http import REPLY_LIMIT, Deadline, shorten
 from ore.backends.lines import steps_of
 from ore.backends.look_ups import KNOWN_SECONDS, time_for
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.backends.pools import let_go, steady
 from ore.backends.refusals import check_reported
-from ore.backends.turn_errors import TurnFailedError
 from ore.backends.window import find_model, window_of
 from ore.errors import BackendError, OreError
 from ore.files import strictjson
@@ -32,7 +32,8 @@ Said = TypeVar("Said")
 QUESTION_SECONDS = 10.0
 """How long a question may take, unless it is given another time."""
 
-_REFUSES_SECONDS, _END_SECONDS = 0.5, 0.1  # the second is of a stream, after an answer that is done
+_REFUSES_SECONDS = (0.5, 2.0)  # the second where strict
+_END_SECONDS = 0.1  # how long the end of a stream may take after an answer that is done
 _LARGE = 256  # tokens: the smallest window that models are made for, and half of one of 512
 
 
@@ -161,19 +162,13 @@ class OllamaClient:
             raise failures.protocol_error(self.host, "it gives no version", OLLAMA)
         return found
 
-    def refuses(self, model: str) -> bool | None:
-        """Return whether ``truncate`` is known where a turn arrives (a proxy may drop it), or None.
+    def refuses(self, model: str, strict: bool = False) -> bool | None:
+        """Return whether a turn that may not be cut is refused, or None: see ``does_refuse``."""
 
-        What is sent can't be read as a turn; Ollama names the first thing that it can't read.
-        """
-        if ollama_models.is_of_cloud(model):  # another server reads the prompt
-            return None
-        odd = {"truncate": "?", "model": model, "messages": 1}
-        try:
-            self._ask("POST", "/api/chat", odd, seconds=time_for(_REFUSES_SECONDS))
-        except BackendError as exc:  # another than a failed turn's says that nobody has read it
-            return "ChatRequest.truncate " in str(exc) if isinstance(exc, TurnFailedError) else None
-        return False
+        def ask(odd: dict[str, Any]) -> object:
+            return self._ask("POST", "/api/chat", odd, seconds=time_for(_REFUSES_SECONDS[strict]))
+
+        return does_refuse(ask, model)
 
     def window(self, model: str, *, num_ctx: int | None, size: int, seconds: float) -> int | None:
         """Return the context window, in tokens, that ``model`` answers with, or None.

@@ -300,6 +300,7 @@ def test_a_window_beyond_what_the_model_was_trained_with_is_not_believed(streams
         assert [seen.path for seen in server.requests] == [
             "/api/chat",
             "/api/chat",
+            "/api/chat",
             "/api/show",
         ]
     assert response.metadata["context"]["status"] == "truncated"
@@ -579,6 +580,18 @@ def test_a_large_strict_turn_that_fitted_passes_where_the_server_refuses_others(
         with pytest.raises(ContextTruncatedError, match="It is not known whether all") as caught:
             answer(reasoner, prompt, streams)
     assert (caught.value.exit_code, caught.value.partial) == (3, "Paris.")
+
+
+@both_ways
+@pytest.mark.parametrize("wait", [0, pytest.param(0.7, marks=pytest.mark.slow)])
+def test_a_large_strict_turn_that_fitted_passes_behind_a_proxy_that_sorts_keys_or_is_slow(
+    wait, streams
+):
+    with FakeOllama(num_ctx=5200, scenario="happy", on="question", wait=wait) as server:
+        server.ollama.sorts_keys = not wait
+        reasoner = AyaReasoner("llama3.2", server.url, **STRICT)
+        context = answer(reasoner, conversation(4, 600), streams).metadata["context"]
+    assert (context["status"], context["told_by"]) == ("complete", "server")
 
 
 @both_ways

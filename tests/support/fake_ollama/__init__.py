@@ -179,7 +179,8 @@ def _is_chat(seen: Recorded) -> bool:
 
 def is_question(seen: Recorded) -> bool:
     """Whether a request asks what the server knows: it can't be read as a turn."""
-    return seen.body.startswith(b'{"truncate":"?",') and seen.body.endswith(b'"messages":1}')
+    ends = (b'"messages":1}', b'"model":"","messages":[]}')
+    return seen.body.startswith(b'{"truncate":"?",') and seen.body.endswith(ends)
 
 
 def _act(name: str, options: dict[str, Any]) -> Act:

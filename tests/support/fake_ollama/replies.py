@@ -97,6 +97,7 @@ class Ollama:
     loads: list[object] = field(default_factory=list)
     version: str = VERSION
     drops_truncate: bool = False  # as a proxy before it may
+    sorts_keys: bool = False  # likewise
     copies: dict[str, str] = field(default_factory=dict)
     able: dict[str, list[str]] = field(default_factory=dict)
     """What single models can do, instead of ``capabilities``."""
@@ -216,7 +217,9 @@ class Ollama:
             or self.drops_truncate
         ):
             request = {**request, "truncate": None}  # it takes no notice of it
-        check_types(request)
+        check_types(dict(sorted(request.items())) if self.sorts_keys else request)
+        if not request.get("model"):
+            raise Refused(400, "model is required")
         model = self.find(request.get("model") or "")
         check_abilities(request, model, self.abilities(model))
         check_options(request)
