@@ -34,7 +34,7 @@ QUESTION_SECONDS = 10.0
 
 _REFUSES_SECONDS = (0.5, 2.0)  # the second where strict
 _END_SECONDS = 0.1  # how long the end of a stream may take after an answer that is done
-_LARGE = 256  # tokens: the smallest window that models are made for, and half of one of 512
+_LARGE, _USUAL = 256, 4096  # tokens: the smallest window models are made for; Ollama's own
 
 
 class OllamaClient:
@@ -174,8 +174,8 @@ class OllamaClient:
         """Return the context window, in tokens, that ``model`` answers with, or None.
 
         It is ``num_ctx`` if the request set that, else what ``/api/ps`` reports. What the server makes
-        of it (see ``given_window``) is asked of ``/api/show``, once of a loaded digest, where the
-        request set it or the prompt is large (``size``, in tokens: what was counted, or its bytes).
+        of it (see ``given_window``) is asked of ``/api/show``, once of a loaded digest, unless it is
+        a usual one and the prompt is short (``size``, in tokens: what was counted, or its bytes).
         What is not known after ``seconds`` is left out.
         """
         size = max(size, _LARGE + 1) if self.asks_once else size
@@ -186,7 +186,7 @@ class OllamaClient:
             ends = self._deadline(seconds)
             entry = {} if num_ctx else self.loaded(model, seconds) or {}
             found = num_ctx or window_of(entry)
-            if found is None or not num_ctx and min(found, size) <= _LARGE:
+            if found is None or not num_ctx and found <= (_LARGE if size > _LARGE else _USUAL):
                 return found
             key = model, str(entry.get("digest") or ""), found
             if all(key) and (given := self._given.get(key)):

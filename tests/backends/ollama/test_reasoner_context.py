@@ -320,6 +320,14 @@ def test_what_a_loaded_model_was_trained_with_is_asked_once_of_its_digest():
 
 
 @both_ways
+def test_a_window_that_a_modelfile_sets_is_never_more_than_the_model_s(streams):
+    with FakeOllama() as server:
+        server.ollama.window, server.ollama.context_length = lambda *_: 999_999_999, 8192
+        response = answer(AyaReasoner("llama3.2", server.url), HELLO, streams)
+    assert response.metadata["context"]["window"] == 8192
+
+
+@both_ways
 @pytest.mark.parametrize("num_ctx", [999_999_999, 8192])
 def test_a_window_that_was_asked_for_is_never_more_than_the_model_s(num_ctx, streams):
     with FakeOllama() as server:
