@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from codecs import iterdecode
 from collections.abc import Iterable, Iterator
@@ -26,6 +27,11 @@ MOST_VALUES = 5 << 20
 """The most values of one event, as of one that lists a vocabulary: to read them takes seconds."""
 
 _ERROR, _HAS_DATA = re.compile(r"^(error: ?\{|\{(?=\"error\"))"), re.compile(r"data:\s*\S")
+_IN_WORDS = re.compile(
+    r"data:\s*(?!(?:true|false|null|NaN|Infinity)\s*(?:[,\]}]|$))(?:[Ee]rror: ?)?"
+    r"((?:[^\W\d_]|\d+ [^\W\d_]|\[(?!DONE\])[A-Z]).*)"
+)
+"""A line of data that is words, and no line of JSON: those begin with other signs, but for these."""
 
 
 def parts_until(
@@ -87,12 +93,13 @@ def _of_data(texts: Iterable[str]) -> Iterator[str]:
     """Yield the lines of texts that hold data, errors among them, or end an event.
 
     An event without data is left out. Until August 2025 llama.cpp's server had a field for errors; others
-    have none.
+    have none. One that is words, as mistral.rs's and Crane's errors were, becomes an error of these.
 
     Raises:
         ValueError: An event holds more than ``MOST_VALUES``.
     """
     newlines, begun, values = IncrementalNewlineDecoder(None, translate=True), list[str](), 0
+    is_said = False
     for text in chain(texts, ("\n",)):  # the last line may have no end
         begun.append(newlines.decode(text))
         values += sum(map(text.count, ",[{{"))  # a mark stands before each; an object counts as two
@@ -101,5 +108,20 @@ def _of_data(texts: Iterable[str]) -> Iterator[str]:
         if "\n" in begun[-1]:
             *lines, rest = "".join(begun).split("\n")
             begun, values = [rest], 0 if "" in lines else values
-            found = (_ERROR.sub("data: {", line) for line in lines)
-            yield "".join(f"{line}\n" for line in found if not line or _HAS_DATA.match(line))
+            found = list[str]()
+            for line in (_ERROR.sub("data: {", line) for line in lines):
+                if not line:
+                    is_said = False
+                    found.append(line)
+                elif (
+                    _HAS_DATA.match(line) and not is_said
+                ):  # more lines of an error are its details
+                    words = _IN_WORDS.match(line)
+                    is_said = words is not None
+                    found.append(line if words is None else _error_of(words[1]))
+            yield "".join(f"{line}\n" for line in found)
+
+
+def _error_of(words: str) -> str:
+    """Return the line of data of an error that a server says in words."""
+    return f"data: {json.dumps({'error': words})}"

@@ -302,6 +302,8 @@ def test_an_error_that_is_a_text_is_what_the_server_says():
         b'event: error\ndata: {"detail": "too much of context_length_exceeded"}',
         b'data: {"success": false, "errors": [{"code": 5021, "message": '
         b'"too much of context_length_exceeded"}], "result": null}',
+        b"data: too much of context_length_exceeded",
+        b"data: error: too much of context_length_exceeded\ndata: at line 7",
     ],
     ids=[
         "an object that is one",
@@ -315,6 +317,8 @@ def test_an_error_that_is_a_text_is_what_the_server_says():
         "with an object for a message",
         "of a program with FastAPI",
         "Cloudflare's",
+        "mistral.rs's, in words",
+        "Crane's, with a line of details",
     ],
 )
 @pytest.mark.parametrize("begun", [0, 2])
@@ -323,6 +327,31 @@ def test_an_error_within_a_stream_is_what_the_server_says_however_it_is_marked(s
         fake.play = [*fake.events(None)[:begun], Chunk(sent + b"\n\n"), DONE]
         with pytest.raises(ContextTruncatedError, match="does not fit .*too much of"):
             reasoner(fake, strict_context=True).reason(ASKED)
+
+
+@pytest.mark.parametrize(
+    "sent, said",
+    [
+        ("Number of choices must be greater than 0.", "Number of choices must"),
+        ("[ERROR] the engine is gone", r"\[ERROR\] the engine"),
+        ("503 no engine", "503 no engine"),
+        ("null pointer", "null pointer"),
+    ],
+)
+def test_data_that_is_words_is_an_error(sent, said):
+    with FakeOpenAI() as fake:
+        fake.play = [data(sent), Pause(FOREVER)]
+        with pytest.raises(BackendError, match=f"failed: {said}"):
+            reasoner(fake).reason(ASKED)
+
+
+def test_json_over_several_lines_of_data_is_no_error_where_a_line_is_a_word_of_json():
+    sent = (
+        '{"usage":\nnull,\n"ok": [\ntrue\n,\nNaN], "choices": [\n{"delta": {"content": "It is "}}]}'
+    )
+    with FakeOpenAI() as fake:
+        fake.play = [data(sent.replace("\n", "\ndata: ")), *fake.events(), DONE]
+        assert reasoner(fake).reason(ASKED).content == "It is Paris."
 
 
 @pytest.mark.parametrize("cut", range(1, 12))
