@@ -14,6 +14,7 @@ from ore.backends.address import Host, text_without_key
 from ore.backends.http import TooLarge, in_words, shorten
 from ore.backends.model_names import shown_names
 from ore.backends.proxies import proxy_for
+from ore.backends.server_words import NO_MODEL
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -294,7 +295,14 @@ def explained(
     """
     if isinstance(error, TooLarge):
         error = too_large_error(host, error.what, error.limit)
-    if isinstance(error, ModelNotFoundError) and model not in (there := tuple(names())):
+    is_of_model = isinstance(error, ModelNotFoundError) or _lacks(error, model, protocol)
+    if is_of_model and model not in (there := tuple(names())):
         error = no_model_error(host, model, protocol, there)
     error.partial = partial
     return error
+
+
+def _lacks(error: BackendError, model: str, protocol: Protocol) -> bool:
+    """Return whether an error of no other kind, as one with status 200, says that there is no such model."""
+    is_said = type(error) is BackendError and protocol is OPENAI and model in str(error)
+    return is_said and re.search(NO_MODEL, str(error)) is not None

@@ -330,6 +330,24 @@ def test_an_error_within_a_stream_is_what_the_server_says_however_it_is_marked(s
 
 
 @pytest.mark.parametrize(
+    "models, kind, said",
+    [
+        (("a", "b"), ModelNotFoundError, "There is no model 'small' at"),
+        (("small",), BackendError, "failed: 400: Invalid value: Model 'small' not found"),
+    ],
+)
+def test_an_unknown_model_that_an_event_tells_of_is_told_with_those_that_are_there(
+    models, kind, said
+):
+    with FakeOpenAI(models=models, serves_any=True) as fake:  # as Llama Stack 0.2.12 has it
+        message = "400: Invalid value: Model 'small' not found"
+        fake.play = [data(json.dumps({"error": {"message": message}}))]
+        with pytest.raises(BackendError, match=said) as caught:
+            reasoner(fake).reason(ASKED)
+    assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize(
     "sent, said",
     [
         ("Number of choices must be greater than 0.", "Number of choices must"),
