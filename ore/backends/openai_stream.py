@@ -61,6 +61,9 @@ def reported(event: Any) -> str:
         return _of_choice(choices[0]) if isinstance(choices, list) else ""
     if "choices" in event:
         return openai_words({"base_resp": event.get("base_resp")})
+    if event.get("error_code"):  # FastChat's, and Baidu's
+        words = event.get("text") or event.get("error_msg")
+        return openai_words({"error": words}) or openai_words(event)
     said = event.get("msg" if event.get("code") and "msg" in event else "message")  # Zhipu's
     is_error = event.get("object") == "error" or isinstance(said, str) or event.get("errors")
     return openai_words(event) if is_error or isinstance(event.get("detail"), str) else ""

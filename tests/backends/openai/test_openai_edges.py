@@ -302,6 +302,8 @@ def test_an_error_that_is_a_text_is_what_the_server_says():
         b'event: error\ndata: {"detail": "too much of context_length_exceeded"}',
         b'data: {"success": false, "errors": [{"code": 5021, "message": '
         b'"too much of context_length_exceeded"}], "result": null}',
+        b'data: {"text": "too much of context_length_exceeded", "error_code": 50002}',
+        b'data: {"error_code": 336007, "error_msg": "too much of context_length_exceeded"}',
         b"data: too much of context_length_exceeded",
         b"data: error: too much of context_length_exceeded\ndata: at line 7",
     ],
@@ -317,6 +319,8 @@ def test_an_error_that_is_a_text_is_what_the_server_says():
         "with an object for a message",
         "of a program with FastAPI",
         "Cloudflare's",
+        "FastChat's",
+        "Baidu's",
         "mistral.rs's, in words",
         "Crane's, with a line of details",
     ],
