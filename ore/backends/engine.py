@@ -257,8 +257,7 @@ class Engine:
             finally:
                 with self._lock():
                     self._asking -= 1
-                    was_left = turn.is_sent and turn.answer is None
-                    self._is_stuck = self._is_stuck or was_left
+                    self._is_stuck |= (was_left := turn.is_sent and turn.answer is None)
                     if ends := self._is_stuck and not self._asking:
                         self._is_open = False
                 if ends:
@@ -309,8 +308,9 @@ class Engine:
     def _cut_off(self, turn: _Turn) -> BackendError:
         if not (how := self._process.how_it_ended()):
             return closed_error()
-        given, memory = self.has_given_template and turn.answer is None, self._process.memory
-        return crash_error(self.path, self._process.log(), how, memory, has_given_template=given)
+        log, memory, begun = self._process.log(), self._process.memory, turn.answer is not None
+        given = self.has_given_template and not begun
+        return crash_error(self.path, log, how, memory, has_given_template=given, has_begun=begun)
 
 
 class _Turn:

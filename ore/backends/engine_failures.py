@@ -21,6 +21,11 @@ from ore.files.neutral import one_line
 
 OTHER_MODEL = "use another model"
 """What may help where the model's file, or its template, may be what fails."""
+_LONG_RUN = (
+    "Or the prompt has a run that is too long for its tokenizer, such as 20,000 letters without a "
+    "break: break it up"
+)
+"""The tokenizers of many healthy models go as deep as a run of letters, signs or blanks is long."""
 
 
 def refusal_error(body: bytes, remedy: str = OTHER_MODEL) -> BackendError:
@@ -96,7 +101,13 @@ def too_large_error(exc: TooLarge) -> BackendError:
 
 
 def crash_error(
-    path: Path, log: str, ended: str, memory: int, *, has_given_template: bool = False
+    path: Path,
+    log: str,
+    ended: str,
+    memory: int,
+    *,
+    has_given_template: bool = False,
+    has_begun: bool = True,
 ) -> BackendError:
     """Return the error for an engine that ended by itself in a turn.
 
@@ -106,10 +117,13 @@ def crash_error(
         ended: How its process ended, in a few words.
         memory: How many bytes it might have had.
         has_given_template: Whether a chat template took the place of the file's own, and was being used.
+        has_begun: Whether it had begun to answer, and so had cut the prompt into tokens.
     """
     suspect = f"{path} or the chat template" if has_given_template else str(path)
     why = f"its process was killed, or {suspect} is damaged or made to do harm"
-    if ended == signal.SIGBUS.name:
+    if ended == signal.SIGSEGV.name and not has_begun:
+        why = f"{why}. {_LONG_RUN}"
+    elif ended == signal.SIGBUS.name:
         why = f"it could not read all of {path}. {UNREAD}"
     elif ended == signal.SIGKILL.name:  # no file and no template can bring that about
         why = f"its {KILLED.format(signal='')}"

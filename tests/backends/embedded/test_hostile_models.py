@@ -289,6 +289,16 @@ def test_a_file_that_wants_tokens_drawn_in_another_way_changes_no_answer(tmp_pat
 
 
 @pytest.mark.slow
+def test_a_run_that_is_too_long_for_a_tokenizer_is_not_blamed_on_the_model_alone(tmp_path):
+    path = write_model(tmp_path / "m.gguf", tokenizer__ggml__pre="gpt-4o")
+    with closing(EmbeddedReasoner(str(path), Settings(options=FEW))) as reasoner:
+        words = r"\(SIGSEGV\): .* or made to do harm\. Or the prompt has a run .*: break it up\.$"
+        with pytest.raises(IncompleteAnswerError, match=words):
+            reasoner.reason([Message("user", "a" * 100_000)])
+        assert reasoner.reason(ASK).metadata["eval_count"] == 4
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "log, said",
     [
