@@ -196,8 +196,8 @@ class Engine:
         try:
             with self._connected(turn) as (connection, opened):
                 opened.settimeout(deadline.wait(begin if self._asking == 1 else silence))
-                turn.is_sent = True
-                connection.request("POST", path, json.dumps(request).encode(), self._headers)
+                turn.sent = json.dumps(request).encode()
+                connection.request("POST", path, turn.sent, self._headers)
                 self._wait(opened.fileno(), begin, silence, deadline)
                 turn.answer = response = connection.getresponse()  # comes with the first event
                 if response.status != 200:
@@ -257,7 +257,7 @@ class Engine:
             finally:
                 with self._lock():
                     self._asking -= 1
-                    self._is_stuck |= (was_left := turn.is_sent and turn.answer is None)
+                    self._is_stuck |= (was_left := bool(turn.sent) and turn.answer is None)
                     if ends := self._is_stuck and not self._asking:
                         self._is_open = False
                 if ends:
@@ -308,13 +308,13 @@ class Engine:
     def _cut_off(self, turn: _Turn) -> BackendError:
         if not (how := self._process.how_it_ended()):
             return closed_error()
-        log, memory, begun = self._process.log(), self._process.memory, turn.answer is not None
-        given = self.has_given_template and not begun
-        return crash_error(self.path, log, how, memory, has_given_template=given, has_begun=begun)
+        log, memory, unread = self._process.log(), self._process.memory, turn.answer is None
+        given, size = self.has_given_template and unread, len(turn.sent) * unread
+        return crash_error(self.path, log, how, memory, has_given_template=given, unread=size)
 
 
 class _Turn:
-    """How far a request has come: whether it was sent, and its answer, which the engine computes."""
+    """How far a request has come: what was sent, and its answer, which the engine computes."""
 
-    is_sent = False
+    sent = b""
     answer: HTTPResponse | None = None

@@ -25,6 +25,7 @@ _LONG_RUN = (
     "Or the prompt has a run that is too long for its tokenizer, such as 20,000 letters without a "
     "break: break it up"
 )
+_LONG_BYTES = 20_000
 """The tokenizers of many healthy models go as deep as a run of letters, signs or blanks is long."""
 
 
@@ -107,7 +108,7 @@ def crash_error(
     memory: int,
     *,
     has_given_template: bool = False,
-    has_begun: bool = True,
+    unread: int = 0,
 ) -> BackendError:
     """Return the error for an engine that ended by itself in a turn.
 
@@ -117,11 +118,11 @@ def crash_error(
         ended: How its process ended, in a few words.
         memory: How many bytes it might have had.
         has_given_template: Whether a chat template took the place of the file's own, and was being used.
-        has_begun: Whether it had begun to answer, and so had cut the prompt into tokens.
+        unread: How many bytes it had been sent, where it had not begun to answer.
     """
     suspect = f"{path} or the chat template" if has_given_template else str(path)
     why = f"its process was killed, or {suspect} is damaged or made to do harm"
-    if ended == signal.SIGSEGV.name and not has_begun:
+    if ended == signal.SIGSEGV.name and unread > _LONG_BYTES:
         why = f"{why}. {_LONG_RUN}"
     elif ended == signal.SIGBUS.name:
         why = f"it could not read all of {path}. {UNREAD}"

@@ -426,7 +426,7 @@ def test_a_turn_that_ends_the_engine_ends_none_of_a_turn_that_begins(path, monke
     with closing(Engine(path, window=512)) as engine:
         other = engine._connected(left)
         other.__enter__()
-        left.is_sent = True  # and has no answer: it is given up within its prompt
+        left.sent = b"{}"  # and has no answer: it is given up within its prompt
 
         def as_another_ends(connection):
             monkeypatch.undo()
