@@ -16,6 +16,7 @@ from ore.backends.address import Host
 from ore.backends.choice import open_backend
 from ore.backends.ollama import OllamaBackend
 from ore.backends.settings import Settings
+from ore.cli import model_list
 from ore.errors import ServerUnreachableError, UsageError
 from ore.models import PREFERRED_MODELS, choose_default, default_model, fetch_models
 from ore.reasoner import AyaReasoner
@@ -243,6 +244,16 @@ def test_the_default_is_marked_however_the_server_lets_it_be_named(name, monkeyp
     rows = [line.split("\t") for line in result.out.splitlines()]
     wanted = "mistral:latest" if "mistral" in name.lower() else "llama3.2:1b"
     assert [row[0] for row in rows if row[1] == "default"] == [wanted]
+
+
+def test_a_default_s_name_which_may_be_long_is_read_once_for_a_list(monkeypatch):
+    read, whole = [], model_list.full_name
+    monkeypatch.setattr(model_list, "full_name", lambda name: read.append(name) or whole(name))
+    long = "llama3.2:" + "x" * 100_000
+    with FakeOllama(models=(long, *map("m{}".format, range(100)))) as server:
+        result = run_ore("--list-models", "--host", server.url, open_backend=open_backend)
+    assert [line.split("\t")[1] for line in result.out.splitlines()].count("default") == 1
+    assert read.count(long) == 2  # as the default, and in the list
 
 
 def test_a_model_for_embeddings_is_not_chosen_whatever_its_name():

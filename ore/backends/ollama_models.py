@@ -228,7 +228,8 @@ def entries_of(host: Host, value: Entry) -> list[Entry]:
 
 def is_of_cloud(model: str) -> bool:
     """Whether a model's tag says that it runs in Ollama's cloud."""
-    return re.search(r":([^/]*-)?cloud\Z", model.lower()) is not None
+    last = model.lower().rpartition("/")[2]
+    return ":" in last and last.endswith((":cloud", "-cloud"))
 
 
 def weights_of(shown: Entry) -> str | None:

@@ -18,9 +18,9 @@ def list_models(options: Options, console: Console, connect: Callable[..., Backe
         models, default = backend.listed(whole=options.json, progress=console.progress)
     finally:
         console.end_progress()
+    is_default = _is_default(default, backend)
     rows = [
-        {"name": each.name, "default": _is_default(each.name, default, backend), **each._asdict()}
-        for each in models
+        {"name": each.name, "default": is_default(each.name), **each._asdict()} for each in models
     ]
     for row in rows:
         row["problem"] = row["problem"] and console.said(row["problem"])
@@ -35,10 +35,12 @@ def list_models(options: Options, console: Console, connect: Callable[..., Backe
             console.notice(each.problem)
 
 
-def _is_default(name: str, default: str | None, backend: Backend) -> bool:
+def _is_default(default: str | None, backend: Backend) -> Callable[[str], bool]:
+    """Return what tells whether a name is the default's, which may be long: it is read once."""
     if default is None or backend.name != "ollama":
-        return name in (default, f"{default}:latest")
-    return full_name(name) == full_name(default)
+        return (default, f"{default}:latest").__contains__
+    whole = full_name(default)
+    return lambda name: full_name(name) == whole
 
 
 def _columns(row: dict[str, Any]) -> tuple[str, ...]:

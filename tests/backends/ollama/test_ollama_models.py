@@ -12,7 +12,7 @@ from ore.backends.address import Host
 from ore.backends.failures import untold_error
 from ore.backends.ollama import AyaReasoner, OllamaBackend
 from ore.backends.ollama_client import OllamaClient
-from ore.backends.ollama_models import default_of, described
+from ore.backends.ollama_models import default_of, described, is_of_cloud
 from ore.errors import BackendTimeoutError
 from ore.types import Message
 from tests.backends.ollama.test_ollama_questions import http, one_answer
@@ -71,6 +71,27 @@ def test_a_model_that_runs_elsewhere_is_never_the_default():
         ({"a:cloud": away}, None),
     ):
         assert default_of(known, show) == chosen
+
+
+@pytest.mark.parametrize(
+    "name, is_there",
+    [
+        ("kimi-k2.6:cloud", True),
+        ("gpt-oss:120b-Cloud", True),
+        ("hub.example:5000/ada/gpt-oss:120b-cloud", True),
+        ("cloud", False),
+        ("my-cloud", False),
+        ("cloud:1b", False),
+        ("gpt-oss:120b-cloudy", False),
+        ("hub.example:5000/my-cloud", False),
+        (":-" * 100_000, False),  # the time grew with its square
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_model_of_the_cloud_is_known_by_its_tag_however_long(name, is_there):
+    begun = time.process_time()
+    assert is_of_cloud(name) == is_there
+    assert time.process_time() - begun < 1.0
 
 
 @pytest.mark.slow
