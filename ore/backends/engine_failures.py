@@ -25,8 +25,8 @@ _LONG_RUN = (
     "Or the prompt has a run that is too long for its tokenizer, such as 20,000 letters without a "
     "break: break it up"
 )
-_LONG_BYTES = 20_000
 """The tokenizers of many healthy models go as deep as a run of letters, signs or blanks is long."""
+_LONG_BYTES = 20_000
 
 
 def refusal_error(body: bytes, remedy: str = OTHER_MODEL) -> BackendError:

@@ -116,9 +116,7 @@ def _of_data(texts: Iterable[str]) -> Iterator[str]:
                 if not line:
                     is_said = False
                     found.append(line)
-                elif (
-                    _HAS_DATA.match(line) and not is_said
-                ):  # more lines of an error are its details
+                elif _HAS_DATA.match(line) and not is_said:  # an error's other lines are details
                     words = _IN_WORDS.match(line)
                     is_said = words is not None
                     found.append(line if words is None else _error_of(words[1]))
