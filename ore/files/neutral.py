@@ -54,8 +54,9 @@ class _Bytewise(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         data = chr(code).encode("utf-8", "replace")
-        is_control = any(0x80 <= each < 0xA0 for each in data)
-        self[code] = _visible(code) if is_control else chr(code)
+        # Or it would have more columns than any other letter.
+        is_shown = len(data) > 2 or any(0x80 <= each < 0xA0 for each in data)
+        self[code] = _visible(code) if is_shown else chr(code)
         return self[code]
 
 

@@ -39,11 +39,13 @@ def test_controls_are_shown_and_scripts_stay(text, shown):
     assert neutralise(text) == shown
 
 
+@pytest.mark.slow
 def test_no_byte_is_a_control_of_a_terminal_that_takes_each_by_itself():
     take_bytes(True)
     try:
         shown = neutralise(EVERY).encode()
         assert neutralise("caf\u00e9 \u00c5\u011b") == "caf\u00e9 \\xc5\\u011b"
+        assert neutralise("\ub960") == "\\ub960"  # it would have three columns
     finally:
         take_bytes(False)
     assert not {*shown} & {*range(0x80, 0xA0)}

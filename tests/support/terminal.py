@@ -58,9 +58,8 @@ class OnTerminal:
         script = [sys.executable, "-m", "tests.support.scripted", json.dumps(list(replies)), *args]
         # The shell opens the terminal as the leader of a session, which makes it controlling.
         shell = ["sh", "-c", 'exec "$@" <"$0" >"$0" 2>"$0"', os.ttyname(theirs)]
-        variables = environment(
-            **{"TERM": "xterm-256color", "PYTHONPATH": str(ROOT), **(env or {})}
-        )
+        usual = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": None}
+        variables = environment(**{**usual, "PYTHONPATH": str(ROOT), **(env or {})})
         self.process = subprocess.Popen(
             [*shell, *(command or script)], env=variables, start_new_session=True
         )
