@@ -24,6 +24,8 @@ SELDOM = 0.01
 
 TOO_OFTEN, RECENT = 10, 100
 """How often the same line comes in an answer that goes round in circles, and in how many lines."""
+LONGEST_CIRCLE = 1000
+"""How many lines may come again and again, one after the other, in an answer that goes round in circles."""
 IN_CIRCLES = (
     "The answer may go round in circles: one of its lines came for the tenth time. "
     "`options['num_predict']` limits an answer."
@@ -177,13 +179,14 @@ class RepeatedLines:
         self._begun: list[str] = []  # the pieces of a line, which may be many
         self._lines: deque[str] = deque()
         self._times: dict[str, int] = {}  # how often each of them is there
+        self._circle = _Circle()
         self._are_found = False
 
     def closed_by(self, text: str) -> bool:
         """Return whether with this ``text`` a line has come for the tenth time; True once only.
 
-        It must be among the last ``RECENT`` lines each time, and have a letter or a digit: a list
-        or a program repeats its short lines too.
+        It must be among the last ``RECENT`` lines each time, or all lines since it came first must
+        come in turn; and it must have a letter or a digit: a list or a program repeats short lines.
         """
         if self._are_found:
             return False
@@ -193,7 +196,9 @@ class RepeatedLines:
         *lines, begun = "".join(self._begun).split("\n")
         self._begun = [begun]
         told = (line for line in map(str.strip, lines) if any(map(str.isalnum, line)))
-        self._are_found = any(self._add(line) == TOO_OFTEN for line in told)
+        self._are_found = any(
+            self._add(line) == TOO_OFTEN or self._circle.closed_by(line) for line in told
+        )
         return self._are_found
 
     def _add(self, line: str) -> int:
@@ -206,6 +211,32 @@ class RepeatedLines:
         self._lines.append(line)
         times = self._times[line] = self._times.get(line, 0) + 1
         return times
+
+
+class _Circle:
+    """Finds out, line by line, that up to ``LONGEST_CIRCLE`` lines come in turn, again and again."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=LONGEST_CIRCLE)
+        self._last: dict[str, int] = {}  # the number of the last line that was the same
+        self._number = 0
+        self._length = self._same = 0  # of the circle that may be; how many lines have kept to it
+
+    def closed_by(self, line: str) -> bool:
+        """Return whether with this ``line`` all lines of a circle came ``TOO_OFTEN`` times."""
+        self._number += 1
+        if self._length and self._lines[-self._length] == line:
+            self._same += 1
+        else:
+            length = self._number - self._last.get(line, 0)
+            is_known = line in self._last and length <= LONGEST_CIRCLE
+            self._length, self._same = (length, 1) if is_known else (0, 0)
+        self._last[line] = self._number
+        self._lines.append(line)
+        if len(self._last) > 2 * LONGEST_CIRCLE:
+            first = self._number - LONGEST_CIRCLE
+            self._last = {each: at for each, at in self._last.items() if at > first}
+        return self._same >= (TOO_OFTEN - 1) * self._length > 0
 
 
 def _tokens(number: int) -> str:

@@ -118,7 +118,7 @@ PROMISED = {
         f"larger than {http.LINE_LIMIT // MIB} MiB, or an answer larger than {http.REPLY_LIMIT // MIB} MiB",
         f"up to {http.MOST_SHOWN} characters",
         f"up to {ollama_models._MOST_ASKED} models",
-        f"more than {ollama_client._LARGE} tokens",
+        f"above {ollama_client._USUAL:,}, or the server counted more than {ollama_client._LARGE} tokens",
     ],
     "repl": [
         f"If you type more than {editing._MOST_AHEAD:,} bytes",
@@ -126,6 +126,7 @@ PROMISED = {
         f"last {history.MOST_ENTRIES:,} entries, of up to {history.MOST_BYTES // KIB} KiB each",
         f"more than {markdown.MOST_CHARACTERS:,} characters, or {WORDS[markdown.MOST_SECONDS]} seconds",
         f"line comes {WORDS[limits.TOO_OFTEN]} times within {WORDS[limits.RECENT]} lines",
+        f"up to {limits.LONGEST_CIRCLE:,} lines come {WORDS[limits.TOO_OFTEN]} times in turn",
     ],
     "report": [
         f"first {page.MOST_WITHOUT_SCRIPT} runs. It holds {collecting.MOST_RUNS:,} files at most",
