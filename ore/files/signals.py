@@ -216,8 +216,12 @@ def _note_exit() -> None:
 def end_with_program() -> None:
     """Where the program ends, wait in another thread than the main one until that stops the thread.
 
-    A program whose end waits for its threads is held up once, not by each of their turns.
+    A program whose end waits for its threads is held up once, not by each of their turns. A process of
+    multiprocessing that has told of its end will tell nothing that begins later.
     """
+    if threading.current_thread().daemon and (processes := sys.modules.get("multiprocessing.util")):
+        if processes.is_exiting():
+            sleep(_END_SECONDS)
     if _exits and threading.current_thread() is not threading.main_thread():
         sleep(max(0.0, _exits[0] + _END_SECONDS - monotonic()))
 

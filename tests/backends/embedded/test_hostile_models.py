@@ -824,6 +824,27 @@ def test_a_forked_process_that_ends_while_its_model_loads_leaves_nothing(tmp_pat
 
 
 @pytest.mark.slow
+def test_a_load_that_begins_after_a_forked_process_has_told_of_its_end_leaves_nothing(tmp_path):
+    """Its traceback, which its own error has, comes after that."""
+    path = write_model(tmp_path / "m.gguf", tokenizer__chat_template=LOOP)
+    code = (
+        "import multiprocessing, multiprocessing.util, ore, sys, threading, time\n"
+        "def turn():\n"
+        "    while not multiprocessing.util.is_exiting():\n"
+        "        time.sleep(0.001)\n"
+        "    time.sleep(0.05)\n"
+        "    ore.ORE(ore.reasoner(f'embedded:{sys.argv[1]}')).execute('Hi')\n"
+        "def take():\n"
+        "    threading.Thread(target=turn, daemon=True).start()\n"
+        "    threading.Thread(target=time.sleep, args=[1]).start()\n"
+        "child = multiprocessing.get_context('fork').Process(target=take)\n"
+        "child.start()\n"
+        "child.join()\n"
+    )
+    assert ended(code, str(path)) == ""
+
+
+@pytest.mark.slow
 def test_a_process_of_multiprocessing_waits_for_the_turns_of_its_threads(tmp_path):
     """It is told of its end before it waits for them."""
     code = (
