@@ -266,9 +266,14 @@ def choose_default(names: Iterable[str]) -> str | None:
 
     A name's part before ``:`` counts; of several, the one tagged ``latest`` (or not at all) wins.
     """
-    names = list(names)
-    first = min(names, key=lambda name: (name.casefold(), name), default=None)
-    return next(preferred_of(names), first)
+    return next(by_choice(list(names)), None)
+
+
+def by_choice(names: Sequence[str]) -> Iterator[str]:
+    """Yield ``names`` as ``choose_default`` would choose them if those before were not there."""
+    yield from preferred_of(names)
+    others = (name for name in names if not is_preferred(name))
+    yield from sorted(others, key=lambda name: (name.casefold(), name))
 
 
 def preferred_of(names: Sequence[str]) -> Iterator[str]:

@@ -6,10 +6,10 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
-from ore.backends import Model, choose_default, failures, is_preferred
+from ore.backends import Model, by_choice, failures, is_preferred
 from ore.backends.address import Host, ollama_authorization, text_without_key
 from ore.backends.answer import COUNTS, count, known_count
 from ore.backends.effective import parameters_of, template_digest
@@ -93,15 +93,11 @@ def default_of(
             late.add(name)
             raise
 
-    for _ in range(_MOST_ASKED):
-        name = choose_default(left)
-        if name is None:
-            break
+    for name in islice(by_choice(list(left)), _MOST_ASKED):
         model = _described(name, left[name], asked)
         is_known = model.capabilities is not None or name not in late
         if model.can_answer and (is_known or is_only or is_preferred(name)):
             return name
-        del left[name]
     if late and untold is not None:
         raise untold
     return None

@@ -73,6 +73,14 @@ def test_a_model_that_runs_elsewhere_is_never_the_default():
         assert default_of(known, show) == chosen
 
 
+def test_of_many_models_that_answer_no_prompts_the_default_is_looked_for_in_one_pass():
+    """Each of the first two hundred took a pass over all of them."""
+    embeds = {"capabilities": ["embedding"], "details": {"context_length": 512}}
+    begun = time.process_time()
+    assert default_of({f"m{number}": embeds for number in range(100_000)}, dict) is None
+    assert time.process_time() - begun < 2.0
+
+
 @pytest.mark.parametrize(
     "name, is_there",
     [
