@@ -52,6 +52,7 @@ runpy.run_path({str(MAIN)!r}, run_name="__main__")
         (["llama3.2-vision:latest", "mistral"], "mistral"),
         (["me/llama3.2:latest", "mistral"], "mistral"),
         (["hf.co/x/llama3.2"], "hf.co/x/llama3.2"),
+        (["LLAMA3.2:Latest", "Llama3.2:1b", "aaa"], "LLAMA3.2:Latest"),  # one name, to Ollama
     ],
 )
 def test_the_default_is_the_first_preferred_model_that_is_there(names, chosen):

@@ -279,10 +279,10 @@ def by_choice(names: Sequence[str]) -> Iterator[str]:
 def preferred_of(names: Sequence[str]) -> Iterator[str]:
     """Yield those of ``names`` that are preferred, best first; of several sizes, the one tagged latest."""
     for preferred in PREFERRED_MODELS:
-        tagged = [name for name in names if name.partition(":")[0] == preferred]
-        yield from sorted(tagged, key=lambda name: ":" in name and not name.endswith(":latest"))
+        tagged = [name for name in names if name.lower().partition(":")[0] == preferred]
+        yield from sorted(tagged, key=lambda name: ":" in name and name[-7:].lower() != ":latest")
 
 
 def is_preferred(name: str) -> bool:
-    """Whether the model ``name`` is one of ``PREFERRED_MODELS``, in whatever size."""
-    return name.partition(":")[0] in PREFERRED_MODELS
+    """Whether the model ``name`` is one of ``PREFERRED_MODELS``, in whatever size and letters."""
+    return name.lower().partition(":")[0] in PREFERRED_MODELS
