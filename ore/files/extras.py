@@ -83,7 +83,8 @@ def importing(package: str, missing: str, extra: str | None = None) -> Iterator[
     Raises:
         ExtraNotInstalledError: A package is not there.
         BackendError: It is there and can't be imported: a part of it is of another Python, or cut short;
-            or this process was forked while another thread imported one.
+            a file with its name takes its place; or this process was forked while another thread imported
+            one.
     """
     require_whole(package)
     thread = threading.get_ident()
@@ -91,6 +92,8 @@ def importing(package: str, missing: str, extra: str | None = None) -> Iterator[
         try:
             _AMONG[thread] = package
             yield
+            if why := _in_place_of(package):
+                raise BackendError(why)
         except OreError:
             raise
         except Exception as exc:
@@ -153,8 +156,22 @@ def _why_broken(package: str, exc: Exception, extra: str | None) -> str:
     if isinstance(exc, OSError) and exc.errno in (errno.EMFILE, errno.ENFILE):
         limit = "raise the limit (ulimit -n), or close some"
         return f"The package '{package}' can't be loaded: this process may open no more files; {limit}."
+    if why := _in_place_of(package):
+        return why
     again = install_command(extra, again=True)
     return f"The package '{package}' can't be used ({said}): run {again}"
+
+
+def _in_place_of(package: str) -> str:
+    """Return what to say of a file in the current folder that Python takes for a package, or ""."""
+    for name in (package, "httpx"):  # which the clients of servers import
+        with suppress(ImportError, OSError, ValueError):
+            spec = getattr(sys.modules.get(name), "__spec__", None) or find_spec(name)
+            if spec and spec.origin == os.path.join(os.getcwd(), f"{name}.py"):
+                return (
+                    f"{spec.origin} takes the place of the package '{name}': give it another name."
+                )
+    return ""
 
 
 def runs_nowhere(said: str) -> str:

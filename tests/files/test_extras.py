@@ -178,6 +178,24 @@ def test_a_package_that_is_there_and_fails_is_not_to_be_installed(tmp_path, pack
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("text", ["", "raise ValueError(3)"])
+@pytest.mark.parametrize("package", ["ollama", "openai", "httpx"])
+def test_a_file_in_the_place_of_a_package_is_named(tmp_path, package, text):
+    (tmp_path / f"{package}.py").write_text(text)
+    backend = "openai" if package == "openai" else "ollama"
+    done = subprocess.run(
+        [sys.executable, "-m", "ore", "--host", "[::1]:1", "--backend", backend, "-m", "x", "Hi"],
+        env=environment(PYTHONPATH=str(ROOT)),
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    why = f"takes the place of the package '{package}': give it another name."
+    assert (done.returncode, done.stderr) == (1, f"ore: {tmp_path / package}.py {why}\n")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "package, raised, flags, said",
     [
