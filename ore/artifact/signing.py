@@ -60,7 +60,7 @@ class Signer:
             status = os.stat(self.key)
             if not stat.S_ISREG(status.st_mode):
                 raise self._unable("it is not a regular file")
-            if status.st_size > _KEY_BYTES:
+            if not 0 < status.st_size <= _KEY_BYTES:  # a system's file may go on without end
                 raise self._unable("it is not a key that ssh-keygen can read")
         except (OSError, ValueError) as exc:
             raise self._unable(reason(exc)) from exc

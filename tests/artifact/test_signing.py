@@ -100,6 +100,14 @@ def test_ssh_keygen_itself_takes_the_signature(file, keys, signers):
     assert done.returncode == 0 and done.stdout.startswith(b'Good "ore.exec.v1" signature')
 
 
+def test_a_key_that_has_no_size_is_not_read(tmp_path, monkeypatch):
+    """ssh-keygen, which is not even looked for, would read one of the system's files without an end."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "key").touch()
+    with pytest.raises(ArtifactError, match="not a key that ssh-keygen can read"):
+        Signer(str(tmp_path / "key")).check()
+
+
 def test_a_changed_file_a_strange_key_and_none_are_each_a_sentence(file, keys, signers):
     assert problem_of(signers, file) == f"nobody signed it: there is no {file}.sig"
     signed(file, keys / "ada")

@@ -638,6 +638,7 @@ def test_no_folder_is_made_that_has_the_password_of_an_address_in_its_name(
         "htttp:/",
         "http\uff1a\uff0f\uff0f",
         "socks5h//",
+        "//",
     ],
 )
 def test_a_mistyped_address_is_no_model_s_name_and_shown_without_its_password(begins):
