@@ -30,7 +30,8 @@ AT = "(?:[@\uff20\ufe6b]|%(?:25){0,4}40)"
 """A pattern of what ends a user name and a password in an address, in any of its widths."""
 
 
-def _visible(code: int) -> str:
+def visible(code: int) -> str:
+    """Return how a character that may not be obeyed is shown: ``^[``, ``\\x9b``, ``\\u202e``."""
     if code < 0x20:
         return "^" + chr(code + 0x40)
     if code == 0x7F:
@@ -44,33 +45,7 @@ _LONGEST_WORD = 40
 _LONGEST_NAME = 300
 _PIECE = re.compile(r"\S{1,256}[\u0300-\u036f\u0653-\u0655\u1160-\u11ff\u3099\u309a]{0,32}")
 _LONG = re.compile(r"(?<!\S)\S{257,}")
-_MAP = {code: _visible(code) for code in _CONTROLS + _INVISIBLE}
-
-
-class _Bytewise(dict[int, str]):
-    """The map for a terminal that takes each byte by itself: a part of a character may be a control."""
-
-    is_used = False
-
-    def __missing__(self, code: int) -> str:
-        data = chr(code).encode("utf-8", "replace")
-        # Or it would have more columns than any other letter.
-        is_shown = len(data) > 2 or any(0x80 <= each < 0xA0 for each in data)
-        self[code] = _visible(code) if is_shown else chr(code)
-        return self[code]
-
-
-_BYTEWISE = _Bytewise(_MAP)
-
-
-def take_bytes(is_bytewise: bool) -> None:
-    """Say whether a terminal of this process may take each byte by itself."""
-    _BYTEWISE.is_used = is_bytewise
-
-
-def takes_bytes() -> bool:
-    """Return what ``take_bytes`` was told."""
-    return _BYTEWISE.is_used
+_MAP = {code: visible(code) for code in _CONTROLS + _INVISIBLE}
 
 
 def neutralise(text: str) -> str:
@@ -78,8 +53,6 @@ def neutralise(text: str) -> str:
 
     Bytes of a name that are not UTF-8 are, too: a stream would write each as six letters.
     """
-    if _BYTEWISE.is_used and not text.isascii():
-        return as_utf8(text.translate(_BYTEWISE))
     return text if text.isprintable() else as_utf8(text.translate(_MAP))
 
 

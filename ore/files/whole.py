@@ -6,8 +6,6 @@ import errno
 import io
 import os
 import select
-import termios
-from collections.abc import Mapping
 from contextlib import suppress
 from time import monotonic
 
@@ -17,10 +15,6 @@ GRACE = 0.5
 """Seconds that a stream is waited for after the process was told to end."""
 _PIECE = 1024
 """Characters at once, of at most four bytes: what takes any bytes takes 4,096."""
-_IUTF8 = 0x4000  # of Linux and macOS: the driver of a terminal is told that it takes UTF-8
-_TAKE_UTF8 = b"\x1b%G"  # of ISO 2022
-_PYTHONS_OWN = ("C.UTF-8", "C.utf8", "UTF-8")
-"""What Python puts into ``LC_CTYPE`` where the locale is C: https://peps.python.org/pep-0538."""
 
 
 def make_blocking(*streams: object) -> None:
@@ -28,30 +22,6 @@ def make_blocking(*streams: object) -> None:
     for stream in streams:
         with suppress(AttributeError, OSError, ValueError):  # None, closed, or in memory
             os.set_blocking(stream.fileno(), True)  # type: ignore[attr-defined]  # not in object
-
-
-def is_bytewise(stream: object, environ: Mapping[str, str]) -> bool:
-    """Tell whether a stream may be a terminal that takes each byte by itself, as a letter or a control.
-
-    Neither its driver nor the locale says that it knows UTF-8. Of some that are called so without a
-    locale, as in a container, it is asked for.
-    """
-    named = {each: environ.get(each, "") for each in ("LC_ALL", "LC_CTYPE", "LANG")}
-    if named["LC_CTYPE"] in _PYTHONS_OWN:
-        del named["LC_CTYPE"]
-    locale = next(filter(None, named.values()), "C")
-    if "utf8" in locale.replace("-", "").lower():
-        return False
-    with suppress(AttributeError, OSError, ValueError, termios.error):  # not a file, or no terminal
-        number = stream.fileno()  # type: ignore[attr-defined]  # not in object
-        if termios.tcgetattr(number)[0] & _IUTF8:
-            return False
-        obeys = environ.get("TERM", "").startswith(("xterm", "linux"))
-        if obeys and locale in ("C", "POSIX"):
-            os.write(number, _TAKE_UTF8)
-            return False
-        return True
-    return False
 
 
 def write_text(stream: io.TextIOBase, text: str, flush: bool = True) -> None:

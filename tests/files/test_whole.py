@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import io
 import os
-import pty
-import termios
 import threading
 import time
 
 import pytest
 
 from ore.cli.terminal.streams import redirect_to_null
-from ore.files.whole import WhileRead, is_bytewise, is_stalled, write_text, write_whole
+from ore.files.whole import WhileRead, is_stalled, write_text, write_whole
 
 DATA = b"0123456789" * 20_000  # more than a pipe takes at once
 
@@ -73,39 +71,3 @@ def test_what_only_takes_text_is_never_stalled():
     WhileRead()(kept, "x" * 2000)
     redirect_to_null(kept)
     assert not is_stalled(kept) and "".join(kept) == "x" * 2000
-
-
-@pytest.mark.parametrize(
-    "environ, is_told, expected, sent",
-    [
-        ({"LANG": "C", "TERM": "screen"}, False, True, b""),
-        ({"LANG": "C", "LC_CTYPE": "C.UTF-8", "TERM": "screen"}, False, True, b""),  # Python's own
-        ({"LANG": "en_US.ISO-8859-1", "TERM": "xterm"}, False, True, b""),
-        ({"LANG": "de_DE.UTF-8", "LC_ALL": "C"}, False, True, b""),
-        ({"LANG": "C", "TERM": "xterm"}, False, False, b"\x1b%G"),
-        ({"TERM": "xterm-256color"}, False, False, b"\x1b%G"),
-        ({"LANG": "C", "TERM": "screen"}, True, False, b""),
-        ({"LANG": "C.UTF-8", "TERM": "screen"}, False, False, b""),
-        ({"LANG": "C", "LC_CTYPE": "de_DE.utf8"}, False, False, b""),
-    ],
-)
-def test_a_terminal_of_which_nothing_says_that_it_knows_utf_8_may_take_bytes(
-    environ, is_told, expected, sent
-):
-    ours, theirs = pty.openpty()
-    try:
-        modes = termios.tcgetattr(theirs)
-        modes[0] = modes[0] | 0x4000 if is_told else modes[0] & ~0x4000
-        termios.tcsetattr(theirs, termios.TCSANOW, modes)
-        with open(theirs, "wb", buffering=0, closefd=False) as stream:
-            assert is_bytewise(stream, environ) == expected
-            stream.write(b".")
-        assert os.read(ours, 100) == sent + b"."
-    finally:
-        os.close(ours)
-        os.close(theirs)
-
-
-@pytest.mark.parametrize("stream", [None, io.StringIO()])
-def test_what_is_no_terminal_takes_utf_8(stream):
-    assert not is_bytewise(stream, {"LANG": "C", "TERM": "screen"})

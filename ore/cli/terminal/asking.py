@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from ore.cli.terminal.bytewise import on_terminal
 from ore.cli.terminal.streams import Streams
 from ore.errors import UsageError
-from ore.files.neutral import neutralise, one_line
+from ore.files.neutral import one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,7 +109,7 @@ class Asking(Streams):
         line = self._read_line(self.stdin)
         if line and self._unseen:
             self._unseen = max(self._unseen - len(line), 0)
-            self._show_typed(neutralise(line.decode("utf-8", "replace").rstrip("\r\n")))
+            self._show_typed(on_terminal(line.decode("utf-8", "replace").rstrip("\r\n")))
         return line or None
 
     def _show_typed(self, text: str) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ore.cli.terminal.apart import given_back
 from ore.cli.terminal.asking import Asking
+from ore.cli.terminal.bytewise import look_for_bytewise, may_be_bytewise
 from ore.cli.terminal.documents import in_parts, json_encoder, laying_out
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.measured import pairs, summary
@@ -23,9 +24,8 @@ from ore.cli.terminal.pace import Pace, amount
 from ore.cli.terminal.streams import PatientInput, TextInput, redirect_to_null
 from ore.cli.terminal.text import AnswerText, list_lines, most_columns
 from ore.errors import OreError, ReasonerContractError
-from ore.files.neutral import take_bytes, takes_bytes
 from ore.files.signals import hear_no_more, on_continue
-from ore.files.whole import flush_whole, is_bytewise, is_stalled, make_blocking
+from ore.files.whole import flush_whole, is_stalled, make_blocking
 
 if TYPE_CHECKING:
     from ore.cli.terminal.markdown import Markdown
@@ -65,7 +65,7 @@ class Console(Asking):
     def from_system(cls) -> Console:
         """Return a console on the process's own streams, UTF-8 whatever the locale."""
         make_blocking(sys.stdin, sys.stdout, sys.stderr)
-        take_bytes(any([is_bytewise(each, os.environ) for each in (sys.stdout, sys.stderr)]))
+        look_for_bytewise(sys.stdout, sys.stderr, environ=os.environ)
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
@@ -95,7 +95,7 @@ class Console(Asking):
         """Say that an answer follows: its first text is labelled where a person reads along."""
         self.break_answer()  # the last one's line, where nobody read it as it was stopped
         self._label_is_due, width = self.stdout_is_terminal, self._columns(self.stdout)
-        if self.stdout_is_terminal and self.markdown and not takes_bytes():
+        if self.stdout_is_terminal and self.markdown and not may_be_bytewise():
             from ore.cli.terminal.markdown import Markdown, bounded
 
             self._lay_out = self._lay_out or bounded()

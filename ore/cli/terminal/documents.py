@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from ore.cli.terminal.bytewise import on_terminal
 from ore.cli.terminal.labels import ascii_of, has_label, turned
 from ore.cli.terminal.text import AnswerText
-from ore.files.neutral import neutralise
 
 _PART = 1 << 13  # characters that are laid out before they are written
 
@@ -39,7 +39,7 @@ def document_parts(text: str, width: Callable[[], int], labels: Sequence[str]) -
     known = [ascii_of(label) for label in labels]
     known += turned(known)
     held, size, end = list[str](), 0, ""
-    for line in neutralise(text).split("\n"):
+    for line in on_terminal(text).split("\n"):
         held.append(end)
         for part in _kept(line, width, labels) if has_label(line, known) else (line,):
             held.append(part)

@@ -14,12 +14,12 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from ore.cli.terminal.bytewise import on_terminal
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.text import AnswerText
 from ore.errors import ExtraNotInstalledError
 from ore.files.bounded import Bounded
 from ore.files.extras import install_command
-from ore.files.neutral import neutralise
 
 if TYPE_CHECKING:
     from rich.markdown import Markdown as Source
@@ -105,7 +105,7 @@ class Markdown:
         return self._line(pending) + self._block()
 
     def _line(self, line: str) -> str:
-        line = neutralise(line)
+        line = on_terminal(line)
         fence = _FENCE.match(line)
         is_after_blank = bool(self._lines) and not self._lines[-1].strip() and not self._fence
         done = ""
@@ -237,7 +237,7 @@ def _styled(line: list[Segment], width: int, has_colour: bool, labels: Sequence[
     if plain.found:  # a forged label
         return as_text.rstrip()
     if not has_colour:
-        return neutralise(text).rstrip()
+        return on_terminal(text).rstrip()
     return "".join(_painted(segment) for segment in line)
 
 
@@ -262,7 +262,7 @@ def _painted(segment: Segment) -> str:
     """Return a segment with its colours; an entity such as ``&#27;`` is neutralised here."""
     from rich.color import ColorSystem
 
-    text, style = neutralise(segment.text), segment.style
+    text, style = on_terminal(segment.text), segment.style
     if style is None:
         return text
     return style.update_link(None).render(text, color_system=ColorSystem.EIGHT_BIT)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from unicodedata import category, east_asian_width, normalize
 
+from ore.cli.terminal.bytewise import on_terminal
 from ore.cli.terminal.labels import (
     LABELS,
     ascii_of,
@@ -20,7 +21,6 @@ from ore.cli.terminal.labels import (
     turned,
     turns,
 )
-from ore.files.neutral import neutralise
 
 NARROWEST = 20
 """Columns below which words are not kept whole: there is no room to choose."""
@@ -89,7 +89,7 @@ class AnswerText:
         self._follow_move()
         text = (self._return + text).replace("\r\n", "\n")
         self._return = "\r" if text.endswith("\r") else ""  # it may be half of a line's end
-        for character in neutralise(text.removesuffix("\r")):
+        for character in on_terminal(text.removesuffix("\r")):
             if character.isspace():
                 self._end_word()
                 self._space(character)
@@ -100,7 +100,7 @@ class AnswerText:
     def end(self) -> str:
         """Return what was held."""
         self._follow_move()
-        for character in neutralise(self._return):
+        for character in on_terminal(self._return):
             self._letter(character)
         self._return = ""
         self._end_word()
@@ -308,7 +308,7 @@ def list_lines(rows: Sequence[Sequence[str]], is_terminal: bool) -> list[str]:
     rows = [[" ".join(cell.split()) for cell in row] for row in rows]
     if not is_terminal:
         return ["\t".join(row).rstrip() for row in rows]
-    columns = [[neutralise(cell) for cell in column] for column in zip(*rows)]
+    columns = [[on_terminal(cell) for cell in column] for column in zip(*rows)]
     shown = [*map(_aligned, columns[:-1]), *columns[-1:]]
     return ["  ".join(row).rstrip() for row in zip(*shown)]
 

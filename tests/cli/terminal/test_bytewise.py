@@ -1,0 +1,67 @@
+"""On a terminal that takes each byte by itself, no part of a letter is a command."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import sys
+import termios
+
+import pytest
+
+from ore.cli.terminal import bytewise
+from ore.cli.terminal.bytewise import is_bytewise, on_terminal
+from ore.files.neutral import neutralise
+
+EVERY = "".join(map(chr, [*range(0xD800), *range(0xE000, sys.maxunicode + 1)]))
+
+
+@pytest.mark.slow
+def test_no_byte_is_a_control_of_a_terminal_that_takes_each_by_itself(monkeypatch):
+    monkeypatch.setattr(bytewise, "_ARE_THERE", True)
+    assert not {*on_terminal(EVERY).encode()} & {*range(0x80, 0xA0)}
+
+
+def test_what_is_no_command_there_stays_and_files_have_every_letter(monkeypatch):
+    text = "caf\u00e9 \u00c5\u011b \ub960"  # the last would have three columns
+    assert on_terminal(text) == text
+    monkeypatch.setattr(bytewise, "_ARE_THERE", True)
+    assert on_terminal(text) == "caf\u00e9 \\xc5\\u011b \\ub960"
+    assert neutralise(text) == text  # as in reports and in JUnit's files
+
+
+@pytest.mark.parametrize(
+    "environ, is_told, expected, sent",
+    [
+        ({"LANG": "C", "TERM": "screen"}, False, True, b""),
+        ({"LANG": "C", "LC_CTYPE": "C.UTF-8", "TERM": "screen"}, False, True, b""),  # Python's own
+        ({"LANG": "en_US.ISO-8859-1", "TERM": "xterm"}, False, True, b""),
+        ({"LANG": "de_DE.UTF-8", "LC_ALL": "C"}, False, True, b""),
+        ({"LANG": "C", "TERM": "xterm"}, False, False, b"\x1b%G"),
+        ({"TERM": "xterm-256color"}, False, False, b"\x1b%G"),
+        ({"LANG": "C", "TERM": "screen"}, True, False, b""),
+        ({"LANG": "C.UTF-8", "TERM": "screen"}, False, False, b""),
+        ({"LANG": "C", "LC_CTYPE": "de_DE.utf8"}, False, False, b""),
+    ],
+)
+def test_a_terminal_of_which_nothing_says_that_it_knows_utf_8_may_take_bytes(
+    environ, is_told, expected, sent
+):
+    ours, theirs = pty.openpty()
+    try:
+        modes = termios.tcgetattr(theirs)
+        modes[0] = modes[0] | 0x4000 if is_told else modes[0] & ~0x4000
+        termios.tcsetattr(theirs, termios.TCSANOW, modes)
+        with open(theirs, "wb", buffering=0, closefd=False) as stream:
+            assert is_bytewise(stream, environ) == expected
+            stream.write(b".")
+        assert os.read(ours, 100) == sent + b"."
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+@pytest.mark.parametrize("stream", [None, io.StringIO()])
+def test_what_is_no_terminal_takes_utf_8(stream):
+    assert not is_bytewise(stream, {"LANG": "C", "TERM": "screen"})
