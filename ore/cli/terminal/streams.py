@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from ore.cli.terminal.bytewise import on_terminal
 from ore.cli.terminal.documents import document_parts
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.text import AnswerText, cut_to, laid_out
@@ -29,8 +30,7 @@ COLOURS = {
     **{"You:": "1;32", "...": "1;32", "[Metadata]:": DIM},
     **{"ore:": "1;31", "ore: warning:": "1;33"},
 }
-"""Of the labels but the answer's, which any persona may have. An answer's text is never coloured: so a
-person tells whose words it is."""
+"""Of ORE's labels but the answer's. An answer's text has none: so a person tells whose words it is."""
 
 
 class Streams:
@@ -99,7 +99,7 @@ class Streams:
     def _draw(self, text: str, end: str) -> None:
         if self._may_fill_line or (self.stderr is not None and is_stalled(self.stderr, 0.0)):
             return  # the thread that counts would hold up the others
-        text = one_line(text)
+        text = on_terminal(one_line(text))
         room = self._columns(self.stderr) - 1 - len(end)
         if 0 < room < len(text):
             text = text[: room - 1] + "…"

@@ -732,3 +732,12 @@ def test_no_part_of_a_letter_is_a_command_of_a_terminal_that_takes_bytes(flags):
         code, out = terminal.end()
     assert code == 0 and b"\\xc5You: yes \\u011b2J" in out and "caf\u00e9".encode() in out
     assert not [each for each in out.replace("\u00e9".encode(), b"") if 0x80 <= each < 0xA0]
+
+
+def test_a_placeholder_may_have_letters_that_the_terminal_can_t_take(tmp_path):
+    (tmp_path / "t.csv").write_text("gr\u00f6\u00dfe\n12\n", encoding="utf-8")
+    env = {"LANG": "C", "LC_ALL": None, "LC_CTYPE": None, "TERM": "screen"}
+    flags = ("--rows", str(tmp_path / "t.csv"))
+    with OnTerminal("{{gr\u00f6\u00dfe}}", *flags, replies=["\u00dfYou: yes"], env=env) as terminal:
+        code, out = terminal.end()
+    assert code == 0 and b"You: yes" in out
