@@ -218,20 +218,23 @@ class _Circle:
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=LONGEST_CIRCLE)
-        self._last: dict[str, int] = {}  # the number of the last line that was the same
+        # Three lines in a row tell where a circle is: one may come several times within it.
+        self._recent: tuple[str, ...] = ()
+        self._last: dict[tuple[str, ...], int] = {}  # the number of the last line of the same three
         self._number = 0
         self._length = self._same = 0  # of the circle that may be; how many lines have kept to it
 
     def closed_by(self, line: str) -> bool:
         """Return whether with this ``line`` all lines of a circle came ``TOO_OFTEN`` times."""
         self._number += 1
+        self._recent = recent = (*self._recent[-2:], line)
         if self._length and self._lines[-self._length] == line:
             self._same += 1
         else:
-            length = self._number - self._last.get(line, 0)
-            is_known = line in self._last and length <= LONGEST_CIRCLE
-            self._length, self._same = (length, 1) if is_known else (0, 0)
-        self._last[line] = self._number
+            length = self._number - self._last.get(recent, 0)
+            is_known = recent in self._last and length <= LONGEST_CIRCLE
+            self._length, self._same = (length, len(recent)) if is_known else (0, 0)
+        self._last[recent] = self._number
         self._lines.append(line)
         if len(self._last) > 2 * LONGEST_CIRCLE:
             first = self._number - LONGEST_CIRCLE

@@ -188,6 +188,14 @@ def test_lines_that_come_in_turn_are_a_circle_however_many_they_are(block):
     assert any(map(circles.closed_by, before[-block:] + lines))
 
 
+@pytest.mark.parametrize("order", ["AABB", "ABAB", "AAABBB"])
+def test_a_circle_is_found_where_each_of_its_lines_comes_more_than_once_in_it(order):
+    circles = RepeatedLines()
+    lines = [f"{n} {letter}\n" for n in range(12) for letter in order]
+    assert not any(map(circles.closed_by, (lines * 10)[:-1]))
+    assert circles.closed_by(lines[-1])
+
+
 def test_a_turn_that_is_not_quite_the_same_is_no_circle():
     text = "".join(f"turn {turn}\n" + "".join(f"{n}\n" for n in range(20)) for turn in range(50))
     assert not RepeatedLines().closed_by(text)
