@@ -180,19 +180,16 @@ def does_refuse(ask: Callable[[dict[str, Any]], object], model: str) -> bool | N
     if is_of_cloud(model):  # another server reads the prompt
         return None
     odd: dict[str, Any] = {"truncate": "?", "model": model, "messages": 1}
-    try:
-        ask(odd)
-        return False
-    except TurnFailedError as exc:
-        said = str(exc)
-    except BackendError:  # which says that nobody has read it
-        return None
-    if "ChatRequest.messages " in said:
+    for question in (odd, {**odd, "model": "", "messages": []}):
         try:
-            ask({**odd, "model": "", "messages": []})
-        except BackendError as exc:
-            said = str(exc)
-    return "ChatRequest.truncate " in said
+            ask(question)
+            return False
+        except TurnFailedError as exc:
+            if "ChatRequest.messages " not in (said := str(exc)):
+                return "ChatRequest.truncate " in said
+        except BackendError as exc:  # another's says that nobody has read it
+            return False if "model is required" in str(exc) else None
+    return False
 
 
 def _room(

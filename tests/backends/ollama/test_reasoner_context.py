@@ -11,9 +11,10 @@ from dataclasses import replace
 import pytest
 
 from ore.backends import ollama
-from ore.backends.turn_errors import TurnTooLargeError
+from ore.backends.fitted import does_refuse
+from ore.backends.turn_errors import TurnFailedError, TurnTooLargeError
 from ore.core import load_aya_system_prompt
-from ore.errors import ContextTruncatedError, OreError
+from ore.errors import BackendTimeoutError, ContextTruncatedError, OreError
 from ore.reasoner import AyaReasoner
 from ore.types import Message
 from tests.support.fake_ollama import CUTS, FakeOllama
@@ -600,6 +601,17 @@ def test_a_large_strict_turn_that_fitted_passes_behind_a_proxy_that_sorts_keys_o
         reasoner = AyaReasoner("llama3.2", server.url, **STRICT)
         context = answer(reasoner, conversation(4, 600), streams).metadata["context"]
     assert (context["status"], context["told_by"]) == ("complete", "server")
+
+
+def test_a_question_that_nobody_has_read_is_no_answer_also_the_second_time():
+    """It is asked again after the turn."""
+    first = "json: cannot unmarshal number into Go struct field ChatRequest.messages of type []api.Message"
+    said = [TurnFailedError(first), BackendTimeoutError("silent")]
+
+    def ask(odd):
+        raise said.pop(0)
+
+    assert does_refuse(ask, "llama3.2") is None and not said
 
 
 @both_ways
