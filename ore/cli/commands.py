@@ -15,6 +15,7 @@ from ore.cli.beginning import beginning_of
 from ore.cli.rules import SESSION_FLAGS
 from ore.cli.runs import Run, reasoner_for
 from ore.cli.terminal.editor import write_in_editor
+from ore.cli.terminal.bytewise import on_terminal
 from ore.cli.terminal.labels import ascii_of, labels_in
 from ore.cli.terminal.text import LONGEST_CELL
 from ore.core import ORE
@@ -95,7 +96,7 @@ def _is_plain(model: str, labels: list[str]) -> bool:
     """Whether a name can stand at the edge of a terminal, where readline lists what fits."""
     if len(model) > LONGEST_CELL or not model.isprintable() or " " in model:
         return False
-    return not labels_in(model, labels)
+    return on_terminal(model) == model and not labels_in(model, labels)
 
 
 def _help(talk: Talk, argument: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from ore.backends.settings import Settings
 from ore.cli.advice import said
 from ore.cli.commands import COMMANDS, ELSEWHERE, KEYS, Talk, complete, perform
+from ore.cli.terminal import bytewise
 from ore.cli.terminal.console import Console
 from ore.errors import BackendError, ModelNotFoundError
 from tests.support.harness import ScriptedBackend, ScriptedReasoner, Terminal
@@ -321,6 +322,12 @@ def test_completion_knows_commands_and_models(line, words):
 
 def test_completion_leaves_out_names_that_are_not_words():
     assert complete(talk(models=("a b", "a\x1b[31m", "abc")), "/model a") == ["abc"]
+
+
+def test_completion_offers_no_name_that_is_a_command_of_a_terminal_that_takes_bytes(monkeypatch):
+    monkeypatch.setattr(bytewise, "_ARE_THERE", True)
+    there = talk(models=("\u011b2J", "\u00c5x", "caf\u00e9"))
+    assert complete(there, "/model ") == ["caf\u00e9"]
 
 
 def test_completion_offers_no_name_that_passes_for_a_line_of_ores():

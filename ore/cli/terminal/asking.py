@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from ore.cli.terminal.bytewise import on_terminal
+from ore.cli.terminal.bytewise import ask_for_utf8, on_terminal
 from ore.cli.terminal.streams import Streams
 from ore.errors import UsageError
 from ore.files.neutral import one_line
@@ -61,6 +61,8 @@ class Asking(Streams):
             complete: Given the line up to the cursor, returns the words that can end it.
         """
         is_seen = self.stdin_is_terminal and self.stdout_is_terminal
+        if is_seen:
+            ask_for_utf8(self.stdout)  # what is typed is shown, too
         if not (self.is_of_process and is_seen and self.stderr is not None):
             return
         from ore.cli.terminal import editing, history

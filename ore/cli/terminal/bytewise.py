@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import io
 import termios
 from collections.abc import Mapping
 from contextlib import suppress
 
+from ore.files import whole
 from ore.files.neutral import neutralise, visible
 
 _IUTF8 = 0x4000  # of Linux and macOS: the driver of a terminal is told that it takes UTF-8
-_TAKE_UTF8 = b"\x1b%G"  # of ISO 2022
+_TAKE_UTF8 = "\x1b%G"  # of ISO 2022
 _PYTHONS_OWN = ("C.UTF-8", "C.utf8", "UTF-8")
 """What Python puts into ``LC_CTYPE`` where the locale is C: https://peps.python.org/pep-0538."""
 
@@ -27,6 +28,8 @@ class _Shown(dict[int, str]):
 
 
 _SHOWN, _ARE_THERE = _Shown(), False
+_UNASKED = list[object]()
+"""Terminals that are asked for UTF-8 before the first text that needs it: programs read JSON of one, too."""
 
 
 def look_for_bytewise(*streams: object, environ: Mapping[str, str]) -> None:
@@ -51,8 +54,8 @@ def on_terminal(text: str) -> str:
 def is_bytewise(stream: object, environ: Mapping[str, str]) -> bool:
     """Tell whether a stream may be a terminal that takes each byte by itself, as a letter or a control.
 
-    Neither its driver nor the locale says that it knows UTF-8. Of some that are called so without a
-    locale, as in a container, it is asked for.
+    Neither its driver nor the locale says that it knows UTF-8. Some are called so without a locale, as in
+    a container: they will be asked for it.
     """
     named = {each: environ.get(each, "") for each in ("LC_ALL", "LC_CTYPE", "LANG")}
     if named["LC_CTYPE"] in _PYTHONS_OWN:
@@ -66,7 +69,22 @@ def is_bytewise(stream: object, environ: Mapping[str, str]) -> bool:
             return False
         obeys = environ.get("TERM", "").startswith(("xterm", "linux"))
         if obeys and locale in ("C", "POSIX"):
-            os.write(number, _TAKE_UTF8)
+            _UNASKED.append(stream)
             return False
         return True
     return False
+
+
+def ask_for_utf8(stream: io.TextIOBase | None) -> None:
+    """Ask a terminal for UTF-8, where it was found that it has to be asked, and was not."""
+    left = [each for each in _UNASKED if each is not stream]
+    if stream is not None and len(left) < len(_UNASKED):
+        _UNASKED[:] = left
+        whole.write_text(stream, _TAKE_UTF8)
+
+
+def write_text(stream: io.TextIOBase, text: str, flush: bool = True) -> None:
+    """Write a text as ``whole.write_text`` does, and ask its terminal for UTF-8 where the text needs it."""
+    if _UNASKED and not text.isascii():
+        ask_for_utf8(stream)
+    whole.write_text(stream, text, flush)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from ore.cli.terminal.apart import given_back
 from ore.cli.terminal.asking import Asking
-from ore.cli.terminal.bytewise import look_for_bytewise, may_be_bytewise
+from ore.cli.terminal.bytewise import look_for_bytewise, may_be_bytewise, on_terminal
 from ore.cli.terminal.documents import in_parts, json_encoder, laying_out
-from ore.cli.terminal.labels import LABELS
+from ore.cli.terminal.labels import with_own
 from ore.cli.terminal.measured import pairs, summary
 from ore.cli.terminal.pace import Pace, amount
 from ore.cli.terminal.streams import PatientInput, TextInput, redirect_to_null
@@ -89,7 +89,7 @@ class Console(Asking):
     def answers_as(self, name: str) -> None:
         """Label the answers from here on with a name, which no line of a text may pass for."""
         self.answer_label = f"[{name.upper()}]: "
-        self.labels: Sequence[str] = (*LABELS, self.answer_label.rstrip().lower())
+        self.labels: Sequence[str] = with_own(self.answer_label)
 
     def begin_answer(self) -> None:
         """Say that an answer follows: its first text is labelled where a person reads along."""
@@ -255,7 +255,7 @@ class Console(Asking):
         lines = self._wrapped(text, label).split("\n")
         if len(lines) > MOST_RECALLED:
             lines = ["…", *lines[-MOST_RECALLED:]]
-        self._tell("\n".join(lines), label=label)
+        self._tell("\n".join(lines), label=on_terminal(label) if self.stderr_is_terminal else label)
 
     def reply(self, text: str) -> None:
         """Write lines to stderr, even when ORE is to be quiet: what was asked for, the usage."""

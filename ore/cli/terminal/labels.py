@@ -6,10 +6,17 @@ import re
 from collections.abc import Iterator, Sequence
 from unicodedata import ucd_3_2_0
 
+from ore.cli.terminal.bytewise import on_terminal
 from ore.files.neutral import in_form
 
 LABELS = ("[aya]:", "[answer]:", "you:", "[metadata]:", "[route]:", "[thinking]:", "ore:")
 """What ORE's own lines begin with, in lower case; a persona has a label of its own besides."""
+
+
+def with_own(label: str) -> Sequence[str]:
+    """Return ``LABELS`` and the answers' own, also as the terminal shows it."""
+    return (*LABELS, *dict.fromkeys(each.rstrip().lower() for each in (label, on_terminal(label))))
+
 
 _COLONS = (
     "\uff1a\ufe55\ufe13\u2a74"  # they become one in Unicode's NFKD

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ore.cli.terminal.bytewise import on_terminal
+from ore.cli.terminal.bytewise import on_terminal, write_text
 from ore.cli.terminal.documents import document_parts
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.text import AnswerText, cut_to, laid_out
@@ -21,7 +21,7 @@ from ore.cli.terminal.waiting import Waiting
 from ore.errors import OutputError, ReaderGoneError
 from ore.files.neutral import one_line
 from ore.files.signals import is_ready
-from ore.files.whole import WhileRead, is_stalled, write_text
+from ore.files.whole import WhileRead, is_stalled
 
 THINKING_LABEL = "[THINKING]: "
 DIM = "2"
@@ -111,7 +111,7 @@ class Streams:
         return paint(text, DIM) if self.stderr_has_colour else text
 
     def _painted(self, label: str) -> str:
-        return paint_label(label) if self.stdout_has_colour else label
+        return paint_label(on_terminal(label)) if self.stdout_has_colour else on_terminal(label)
 
     def thinking(self, text: str) -> None:
         """Write a part of the model's thinking to stderr; whatever else is written ends it."""

@@ -11,7 +11,7 @@ import termios
 import pytest
 
 from ore.cli.terminal import bytewise
-from ore.cli.terminal.bytewise import is_bytewise, on_terminal
+from ore.cli.terminal.bytewise import is_bytewise, on_terminal, write_text
 from ore.files.neutral import neutralise
 
 EVERY = "".join(map(chr, [*range(0xD800), *range(0xE000, sys.maxunicode + 1)]))
@@ -53,10 +53,14 @@ def test_a_terminal_of_which_nothing_says_that_it_knows_utf_8_may_take_bytes(
         modes = termios.tcgetattr(theirs)
         modes[0] = modes[0] | 0x4000 if is_told else modes[0] & ~0x4000
         termios.tcsetattr(theirs, termios.TCSANOW, modes)
-        with open(theirs, "wb", buffering=0, closefd=False) as stream:
+        with open(theirs, "w", encoding="utf-8", closefd=False) as stream:
             assert is_bytewise(stream, environ) == expected
-            stream.write(b".")
-        assert os.read(ours, 100) == sent + b"."
+            for text in (".", "\u00e9", "\u00e9", "!"):  # JSON is ASCII: programs read it
+                write_text(stream, text)
+        seen = b""
+        while not seen.endswith(b"!"):
+            seen += os.read(ours, 100)
+        assert seen == b"." + sent + "\u00e9\u00e9!".encode()
     finally:
         os.close(ours)
         os.close(theirs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -741,3 +742,39 @@ def test_a_placeholder_may_have_letters_that_the_terminal_can_t_take(tmp_path):
     with OnTerminal("{{gr\u00f6\u00dfe}}", *flags, replies=["\u00dfYou: yes"], env=env) as terminal:
         code, out = terminal.end()
     assert code == 0 and b"You: yes" in out
+
+
+def test_what_a_model_and_a_file_get_does_not_depend_on_the_terminal(tmp_path):
+    """A file's name stands in the prompt, and a report is a page."""
+    named, kept = tmp_path / "\u65e5\u672c.txt", tmp_path / "run.json"
+    named.write_text("It is open.")
+    env = {"LANG": "C", "LC_ALL": None, "LC_CTYPE": None, "TERM": "screen"}
+    hashes = []
+    for each in (env, {}):
+        flags = ("-f", str(named), "--artifact-out", str(kept), "\u201cOpen?\u201d")
+        with OnTerminal(*flags, replies=["\u201cYes.\u201d"], env=each) as terminal:
+            assert terminal.end()[0] == 0
+        hashes.append(json.loads(kept.read_text())["provenance"]["messages_sha256"])
+    assert hashes[0] == hashes[1]
+    page = tmp_path / "page.html"
+    command = ["sh", "-c", f"'{sys.executable}' -m ore --report '{kept}' >'{page}'"]
+    with OnTerminal(env=env, command=command) as terminal:
+        assert terminal.end()[0] == 0
+    assert "\u201cYes.\u201d</td>" in page.read_text(encoding="utf-8")
+
+
+def test_a_persona_s_label_is_no_command_of_a_terminal_that_takes_bytes(tmp_path):
+    (tmp_path / "personas").mkdir()
+    (tmp_path / "personas" / "\u00e5sa.md").write_text("Be brief.")
+    env = {
+        "LANG": "C",
+        "LC_ALL": None,
+        "LC_CTYPE": None,
+        "TERM": "screen",
+        "ORE_HOME": str(tmp_path),
+    }
+    flags = ("hi", "--persona", "\u00e5sa")
+    with OnTerminal(*flags, replies=["One.\n[\\xc5SA]: two"], env=env) as terminal:
+        code, out = terminal.end()
+    assert code == 0 and b"[\\xc5SA]:" in out and not [each for each in out if each >= 0x80]
+    assert b"\n [\\xc5SA]: two" in out
