@@ -191,7 +191,12 @@ class OllamaClient:
             key = model, str(entry.get("digest") or ""), found
             if all(key) and (given := self._given.get(key)):
                 return given
-            shown = self.show(model, ends.within(seconds).seconds)
+            try:
+                shown = self.show(model, ends.within(seconds).seconds)
+            except BackendError:
+                if num_ctx or size > _LARGE:
+                    raise
+                return found  # a short prompt fits it, whatever the model's own is
             if num_ctx and ollama_models.may_have_more(shown):
                 found = window_of(self.loaded(model, ends.within(seconds).seconds)) or found
             given = ollama_models.given_window(found, shown)

@@ -329,6 +329,15 @@ def test_a_window_that_a_modelfile_sets_is_never_more_than_the_model_s(streams):
 
 
 @both_ways
+def test_a_short_strict_turn_passes_where_nothing_is_said_of_the_model_itself(streams):
+    """As behind a gateway that lets turns through, and /api/ps."""
+    with FakeOllama(num_ctx=8192, version=CUTS, scenario="closed", on="/api/show") as server:
+        response = answer(AyaReasoner("llama3.2", server.url, **STRICT), HELLO, streams)
+    context = response.metadata["context"]
+    assert (context["status"], context["window"]) == ("complete", 8192)
+
+
+@both_ways
 @pytest.mark.parametrize("num_ctx", [999_999_999, 8192])
 def test_a_window_that_was_asked_for_is_never_more_than_the_model_s(num_ctx, streams):
     with FakeOllama() as server:
