@@ -161,12 +161,13 @@ def context_of(
         return {**found, "status": "complete", "told_by": "server"}  # the model was unloaded since
     if found["status"] != "truncated":
         return found
-    is_plain = {each.role for each in messages} == {"user"}
-    if (lost := None if is_plain else without_place(shown(), messages)) is None:
+    of_role = {each.role: each for each in messages}  # a template may take long to read
+    if (lost := None if {*of_role} == {"user"} else without_place(shown(), messages)) is None:
         # A text can have fewer tokens than usual: the server's word is worth more, up to a point.
         again = judged(messages, texts, _FAR_FEWER) if is_refusing() else found
         return {**again, "told_by": "server"} if again["status"] == "complete" else found
-    rest = [at for at, each in enumerate(messages) if without_place(shown(), [each]) is None]
+    placed = {role for role, each in of_role.items() if without_place(shown(), [each]) is None}
+    rest = [at for at, each in enumerate(messages) if each.role in placed]
     left = judged([messages[at] for at in rest], [texts[at] for at in rest])
     return found if left["status"] == "truncated" else {**found, "left_out": lost.role}
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from ore.backends import ollama
+from ore.backends import go_template, ollama
 from ore.backends.fitted import does_refuse
 from ore.backends.turn_errors import TurnFailedError, TurnTooLargeError
 from ore.core import load_aya_system_prompt
@@ -816,6 +816,20 @@ def test_what_a_template_leaves_out_is_not_said_to_be_the_windows_fault(
             answer(strict, messages, streams)
     assert ("context window" in str(raised.value)) is (left_out is None)
     assert ("messages of the role 'system'" in str(raised.value)) is (left_out is not None)
+
+
+def test_a_template_is_read_as_often_for_a_long_conversation_as_for_a_short_one(monkeypatch):
+    """It was read for each message: 400 took 16 s with a server's longest template."""
+    read, roles_of = [], go_template.roles_of
+    monkeypatch.setattr(go_template, "roles_of", lambda text: read.append(text) or roles_of(text))
+    counts = []
+    with FakeOllama(scenario="body", body=FEW) as server:
+        server.ollama.shown = {"template": UNTAUGHT}
+        for turns in (1, 20):
+            response = AyaReasoner("llama3.2", server.url).reason(conversation(turns, 20))
+            assert response.metadata["context"]["status"] == "truncated"
+            counts.append(len(read))
+    assert counts[1] == 2 * counts[0]
 
 
 @both_ways
