@@ -87,8 +87,9 @@ class ClusterBackend(Backend):
 
     def models(self) -> list[str]:
         """Return the names of the models that every worker has."""
-        lists = [each["models"] for each in self._told.values()]
-        return [name for name in lists[0] if all(name in names for names in lists)]
+        first, *others = (each["models"] for each in self._told.values())
+        everywhere = set(first).intersection(*others)
+        return [name for name in first if name in everywhere]
 
     def default_model(self) -> str | None:
         """Return the model that the workers choose."""
