@@ -148,21 +148,21 @@ class _Written:
 
 
 def _literals(template: str) -> Iterator[str]:
-    conditions: list[str] = []  # of the blocks that are open
+    for_tools: list[bool] = []  # of the blocks that are open
     for piece, is_action in _pieces(template):
         if not is_action:
-            if not _for_tools(conditions):
+            if not any(for_tools):
                 yield piece
             continue
         said = piece[2:-2].strip("-").strip()
         word = said.partition(" ")[0]
-        if word.startswith("end") and conditions:
-            conditions.pop()
-        elif word in ("else", "elif") and conditions:
-            conditions[-1] = said
-        elif word in _OPENS and len(conditions) < _MOST_OPEN:
-            conditions.append(said)
-        elif not _for_tools(conditions) and "raise_exception" not in said and piece[1] != "#":
+        if word.startswith("end") and for_tools:
+            for_tools.pop()
+        elif word in ("else", "elif") and for_tools:
+            for_tools[-1] = "tool" in said.lower()
+        elif word in _OPENS and len(for_tools) < _MOST_OPEN:
+            for_tools.append("tool" in said.lower())
+        elif not any(for_tools) and "raise_exception" not in said and piece[1] != "#":
             for text in _quoted(said):
                 yield text.replace("\\n", "\n")
 
@@ -189,7 +189,3 @@ def _pieces(template: str) -> Iterator[tuple[str, bool]]:
         yield template[found.start() : end + 2], True
         at = end + 2
     yield template[at:], False
-
-
-def _for_tools(conditions: list[str]) -> bool:
-    return any("tool" in condition.lower() for condition in conditions)

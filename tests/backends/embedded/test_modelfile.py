@@ -136,6 +136,13 @@ def test_quotes_without_an_end_are_looked_at_once():
     assert time.process_time() - started < 2  # with a look at the rest for each, it is a minute
 
 
+def test_the_condition_of_a_block_is_looked_at_once():
+    text = "{% if " + "\u0130" * 32_000 + " %}" + "{{}}" * 8_000
+    started = time.process_time()
+    Modelfile(template=text).about_template("{{ 'x' }}" + text)
+    assert time.process_time() - started < 2  # with a look at it in each action, it is 20 s
+
+
 @pytest.mark.parametrize(
     "quoted, said",
     [
