@@ -105,7 +105,7 @@ class EngineProcess:
             "batch": _BATCH_TOKENS,
         }
         asked = {
-            "path": _path_for_others(path),
+            "path": os.path.abspath(gguf.path_for_others(path)),
             "packages": packages,
             "window": window * slots,
             "slots": slots,
@@ -263,13 +263,6 @@ class EngineProcess:
         while _LAST_WORDS not in (log := self.log()) and time.monotonic() < limit:
             time.sleep(0.01)
         return log
-
-
-def _path_for_others(path: Path) -> str:
-    """Return a path by which another process finds the file: ``/dev/fd/3`` is another one there."""
-    whole = os.path.abspath(path)
-    is_own = whole.startswith(("/dev/fd/", "/dev/stdin", "/proc/"))
-    return os.path.realpath(whole) if is_own else whole
 
 
 def longest_window(path: Path, head: dict[str, Any]) -> int:

@@ -105,16 +105,23 @@ def is_part(file: str) -> bool:
     return part is not None and part[2] > 1
 
 
+def path_for_others(path: Path) -> Path:
+    """Return a path by which another process finds the file: ``/dev/fd/3`` is another one there."""
+    is_own = os.path.abspath(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))
+    return Path(os.path.realpath(path)) if is_own else path
+
+
 def parts_of(path: Path) -> list[Path]:
     """Return all files of the model whose first file is ``path``.
 
     Raises:
         FileAccessError: It is another part than the first, or a part is not there or can't be looked at.
     """
-    part = split_name(path.name)
+    named = path_for_others(path)  # the engine finds the other parts beside that
+    part = split_name(named.name)
     if part is None or part[2] == 1:
         return [path]
-    name, number, count = part
+    path, (name, number, count) = named, part
 
     def nth(n: int) -> Path:
         return path.with_name(f"{name}-{n:05}-of-{count:05}{path.suffix}")

@@ -298,6 +298,20 @@ def test_the_digest_is_of_all_parts_that_the_engine_reads_whatever_they_are_call
     assert list(weights.installed()) == [name or "-00001-of-00002"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the name of an open file")
+def test_the_digest_of_an_open_file_is_of_all_parts_that_the_engine_finds_by_its_name(folder):
+    parts = [put(folder, f"big-0000{n}-of-00002.gguf", GGUF + bytes([n])) for n in (1, 2)]
+    whole = put(folder, "one.gguf")
+    with open(parts[0], "rb") as first, open(parts[1], "rb") as second, open(whole, "rb") as one:
+        path = Path(f"/proc/self/fd/{first.fileno()}")
+        assert gguf.parts_of(path) == parts
+        assert weights.file_digest(path) == weights.file_digest(parts[0])
+        with pytest.raises(FileAccessError, match=f"name its first part, {parts[0]}"):
+            weights.find(f"/dev/fd/{second.fileno()}")
+        path = Path(f"/dev/fd/{one.fileno()}")
+        assert gguf.parts_of(path) == [path]
+
+
 def test_only_what_the_engine_takes_for_a_number_is_that_of_a_part_however_many_there_are():
     assert gguf.split_name("m-00001-of-65535.gguf") == ("m", 1, 65535)
     assert gguf.split_name("m-٠٠٠٠١-of-٠٠٠٠٢.gguf") is None
