@@ -23,6 +23,7 @@ from ore.backends.engine_failures import (
     crash_error,
     refusal_error,
     timeout_error,
+    uncounted_error,
 )
 from ore.backends.engine_load import LOOK_SECONDS, EngineProcess
 from ore.backends.engine_wire import DRAWN, Connection, parsed
@@ -38,8 +39,8 @@ WINDOW = 4096  # the usual context window, in tokens
 _ASK_SECONDS, _TEMPLATE_SECONDS = 60.0, 8.0
 _BEGIN_SECONDS = 60.0
 """The longest that the engine may take to put a prompt together, which computes nothing yet."""
-_STOP_SECONDS = 3.0
-"""How long it may take to let go of a request that was given up, or to show a sign of life."""
+_STOP_SECONDS, _MOMENT = 3.0, 0.1
+"""How long it may take to let go of a request that was given up, or to show a sign of life; and to end."""
 
 
 class Engine:
@@ -210,10 +211,7 @@ class Engine:
             if has_begun:
                 raise closed_error() from exc
             if path == TOKENIZE:
-                raise TurnFailedError(
-                    f"The embedded engine did not count the tokens in {begin:g} seconds and was ended: "
-                    f"shorten the prompt."
-                ) from exc
+                raise uncounted_error(begin) from exc
             kind, why = self._failed, f"the {self._template_name} may go round in circles"
             step = self._remedy
             if "response_format" in request:  # its schema becomes a grammar before that
@@ -261,6 +259,7 @@ class Engine:
                     if ends := self._is_stuck and not self._asking:
                         self._is_open = False
                 if ends:
+                    self._process.how_it_ended(_MOMENT)  # the system may have ended it
                     self.close()  # it puts a prompt together, which nothing stops
                 elif was_left:
                     shut(opened)  # other turns go on: the last of them ends it

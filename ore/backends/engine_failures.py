@@ -90,6 +90,14 @@ def closed_error() -> IncompleteAnswerError:
     )
 
 
+def uncounted_error(seconds: float) -> TurnFailedError:
+    """Return the error for a prompt whose tokens took more than so many ``seconds`` to count."""
+    return TurnFailedError(
+        f"The embedded engine did not count the tokens in {seconds:g} seconds and was ended: "
+        f"shorten the prompt."
+    )
+
+
 def too_large_error(exc: TooLarge) -> BackendError:
     """Return the error for an answer of more bytes than are accepted, or for a token of it."""
     what, step = "The answer", "ask for less"

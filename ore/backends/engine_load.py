@@ -133,11 +133,14 @@ class EngineProcess:
         is_there = self._child is not None and self._child.poll() is None
         return is_there and os.path.exists(self.socket)
 
-    def how_it_ended(self) -> str:
-        """Return how the process ended by itself, in a few words; empty where it did not."""
+    def how_it_ended(self, seconds: float = 1.0) -> str:
+        """Return how the process ended by itself, in a few words; empty where it did not.
+
+        Its sockets close a moment before it is gone: it is waited for.
+        """
         assert self._child is not None
         with suppress(subprocess.TimeoutExpired):
-            code = self._child.wait(1.0)  # its sockets close a moment before it is gone
+            code = self._child.wait(seconds)
             if self._is_ended and code in (-signal.SIGKILL, 0):  # 0 where SIGCHLD is ignored
                 end_with_program()  # else its thread would blame somebody, or go on
                 return ""
@@ -154,9 +157,8 @@ class EngineProcess:
         """End the process and remove its folder; may be called twice, and from any thread."""
         if os.getpid() != self._owner:  # a forked child has the object; the process is its parent's
             return
-        child, self._is_ended = self._child, True
-        if child is not None:
-            self._kill()
+        self._kill()
+        if (child := self._child) is not None:
             with suppress(subprocess.TimeoutExpired):  # in a disk: the system ends it later
                 child.wait(_END_SECONDS)
             for pipe in filter(None, (child.stdin, child.stdout)):
@@ -168,6 +170,8 @@ class EngineProcess:
         not_at_exit(self.end)  # last: a thread that does this may be stopped
 
     def _kill(self) -> None:
+        if self._child is None or self._child.poll() is None:  # else it ended by itself
+            self._is_ended = True
         if self._child is not None:
             self._child.kill()
 

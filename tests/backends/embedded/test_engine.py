@@ -462,6 +462,20 @@ def test_a_program_that_ignores_its_children_s_ends_hears_of_no_harm_where_it_cl
         signal.signal(signal.SIGCHLD, before)
 
 
+def test_an_engine_that_is_killed_before_it_answers_is_said_to_be(path, monkeypatch):
+    """As the system does where memory is short: the window's is taken by the first tokens that are read."""
+
+    def wait(self, *given):
+        os.kill(self._process.pid, signal.SIGKILL)
+        return waited(self, *given)
+
+    waited = Engine._wait
+    monkeypatch.setattr(Engine, "_wait", wait)
+    with closing(Engine(path)) as engine:
+        with pytest.raises(IncompleteAnswerError, match=r"\(SIGKILL\): nothing was kept of it"):
+            list(events(engine, SHORT))
+
+
 def test_two_engines_and_several_threads_answer_as_one_does(engine, path):
     expected = text_of(list(events(engine, {**SHORT, "cache_prompt": False})))
     answers = []
