@@ -25,7 +25,7 @@ _CUTS = {
         "the server's filter": "content_filter content_filtered guardrail_intervened refusal sensitive "
         "blocklist error_toxic prohibited_content recitation safety spii",
         "the server": "abort cancelled error insufficient_system_resource malformed_response "
-        "network_error other repeat repetition timeout",
+        "network_error other parse_error repeat repetition timeout",
     }.items()
     for word in words.split()
 }

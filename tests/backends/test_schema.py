@@ -91,6 +91,7 @@ def test_a_mismatch_writes_no_artifact(ore, tmp_path):
         ),
         ("content_filter", "the server's filter"),
         ("insufficient_system_resource", "the server"),
+        ("parse_error", "the server"),
     ],
 )
 def test_an_answer_that_was_cut_off_is_refused_even_if_it_fits(ore, reason, by):
