@@ -38,7 +38,8 @@ NO_MODEL = _any_of(
     r"model identifier is invalid",
     r"no such model",
     r"^model is required\b",  # Ollama's, of a name that it can't read, such as a path
-    r"no router for requested",  # llama-swap's
+    r"no (router for|peer found for|local server found for) requested",  # llama-swap's
+    r"only \S+ allowed now, your model",  # FastChat's
     r"could not find (suitable inference|real modelID)",
     r"\u6a21\u578b\u4e0d\u5b58\u5728",  # Zhipu's: the model does not exist
 )
@@ -95,7 +96,9 @@ TOO_LONG = _any_of(
     r"max_length \(\d+\) cannot be greater than model context_length",
     r"default_max_tokens. \(-\d+\)",
     r"prompt ?\u8d85\u957f",  # Zhipu's: too long
-    r"(prompt|input) (token )?(length |tokens )?(is )?too long",
+    r"(prompt|input)[ _](token )?(length |tokens )?(is )?too[ _]long",
+    r"prompt has \d+ tokens, but context_length is \d",  # Xinference's
+    r"prompt leaves no room for output",
     r"prompt_tokens \(\d+\) must be",
     r"prompt is \d+ tokens(;| but) the model context (window )?is \d+",
     r"range of input length should",
@@ -107,8 +110,8 @@ TOO_LONG = _any_of(
 )
 """Said of a prompt that does not fit the model's window, with its answer or without."""
 OF_BOTH = (
-    r"(?is)(?!.*(requested 0 output tokens|at least 1, got -|leave room for output|without any output|"
-    r"default_max_tokens. \(-))"
+    r"(?is)(?!.*(requested 0 output tokens|at least 1, got -|(leave|no) room for output|"
+    r"without any output|default_max_tokens. \(-))"
     r".*(max_(completion_|new_)?tokens|completion|output tokens|mid-generation|max_length \()"
 )
 """Said where the prompt and the answer that is asked for do not fit together, and the first alone may."""

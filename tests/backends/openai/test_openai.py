@@ -387,6 +387,9 @@ SAID = [
     (400, "Unsupported model small, please use models API to get", "There is no model 'small'"),
     (404, "model not found", "There is no model 'small'"),
     (404, "no router for requested model", "There is no model 'small'"),
+    (404, "no local server found for requested model not_found", "There is no model 'small'"),
+    (404, "no peer found for requested model", "There is no model 'small'"),
+    (400, "Only big&&vis allowed now, your model small", "There is no model 'small'"),
     (400, "model is required", "There is no model 'small'"),
     (400, "Unavailable model: small unavailable_model", "There is no model 'small'"),
     (400, "The requested model 'small' is not supported by any provider", "There is no model"),
@@ -562,6 +565,9 @@ def test_a_model_that_the_server_lists_is_not_said_to_be_missing(status, text):
         "the input prompt token len 303876 + max_new_tokens 32000 > 262144",
         "Prompt is 11543 tokens but the model context window is 4096 tokens.",
         "Prompt 超长",
+        "prompt_too_long: tokenized VLM text prompt has 20767 tokens, max prompt/context tokens is 8192",
+        "Prompt has 5000 tokens, but context_length is 4096; at least one output token is required.",
+        "The prompt leaves no room for output tokens",
     ],
     ids=[
         "LM Studio",
@@ -614,6 +620,9 @@ def test_a_model_that_the_server_lists_is_not_said_to_be_missing(status, text):
         "LightLLM",
         "RKLLM",
         "Zhipu's own",
+        "vMLX",
+        "Xinference's MLX",
+        "Xinference's TensorRT-LLM",
     ],
 )
 @pytest.mark.parametrize("status", [400, 500])
@@ -636,8 +645,16 @@ def test_each_server_s_words_for_a_prompt_that_does_not_fit_are_known(text, stat
         "the length of the input prompt. (parameter=input_tokens, value=1025)",
         "`default_max_tokens` (-152) must be greater than 0, `default_max_tokens` (-152) = max_seq_len "
         "(8192) - `splited_prompt_len` (8000) - `query_token_len` (344)",
+        "The prompt leaves no room for output tokens",
     ],
-    ids=["vLLM, earlier", "vLLM's before March 2026", "Atlas", "vLLM 0.32", "TensorRT-LLM"],
+    ids=[
+        "vLLM, earlier",
+        "vLLM's before March 2026",
+        "Atlas",
+        "vLLM 0.32",
+        "TensorRT-LLM",
+        "Xinference",
+    ],
 )
 def test_where_the_prompt_alone_does_not_fit_no_shorter_answer_is_advised(text):
     with FakeOpenAI() as fake:
