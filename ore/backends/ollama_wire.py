@@ -270,7 +270,9 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
     if type(error) is RuntimeError:
         return failures.broken_off_error(host, why)
     if not request.sent:
-        return UsageError(f"The request to the model can't be made: {why}.")
+        is_of_name = type(error).__module__.startswith("idna")  # the server's
+        way = " Check the server's address." if is_of_name else ""
+        return UsageError(f"The request to the model can't be made: {why}.{way}")
     if request.status >= 300:
         return refusals.ollama_status_error(
             host,

@@ -7,7 +7,7 @@ from contextlib import closing
 import httpx
 import pytest
 
-from ore.backends.address import Host
+from ore.backends.address import Host, resolve_ollama
 from ore.backends.ollama_client import OllamaClient
 from ore.backends.turn_errors import NothingAnswersError, TurnTooLargeError
 from ore.errors import (
@@ -237,6 +237,12 @@ def test_a_request_that_can_not_be_made_is_a_usage_error_and_nothing_is_sent(req
             chat(server.url, request_)
         assert str(caught.value).startswith(says)
         assert server.requests == []
+
+
+def test_an_address_that_httpx_can_t_read_is_said_to_be_one():
+    host = resolve_ollama("\u221e", {})
+    with pytest.raises(UsageError, match="not allowed. Check the server's address.$"):
+        OllamaClient(host).version()
 
 
 def test_an_impossible_host_name_is_a_usage_error():
