@@ -161,15 +161,28 @@ def context_of(
         return {**found, "status": "complete", "told_by": "server"}  # the model was unloaded since
     if found["status"] != "truncated":
         return found
-    of_role = {each.role: each for each in messages}  # a template may take long to read
-    if (lost := None if {*of_role} == {"user"} else without_place(shown(), messages)) is None:
+    lost, rest = _placed(messages, shown)
+    if lost is None:
         # A text can have fewer tokens than usual: the server's word is worth more, up to a point.
         again = judged(messages, texts, _FAR_FEWER) if is_refusing() else found
         return {**again, "told_by": "server"} if again["status"] == "complete" else found
-    placed = {role for role, each in of_role.items() if without_place(shown(), [each]) is None}
-    rest = [at for at, each in enumerate(messages) if each.role in placed]
     left = judged([messages[at] for at in rest], [texts[at] for at in rest])
     return found if left["status"] == "truncated" else {**found, "left_out": lost.role}
+
+
+def _placed(
+    messages: list[Message], shown: Callable[[], dict[str, Any]]
+) -> tuple[Message | None, list[int]]:
+    """Return the first message that the model's template has no place for, and where the others stand.
+
+    The template, which may take long to read, is read once for a role.
+    """
+    of_role = {each.role: each for each in messages}
+    lost = None if {*of_role} == {"user"} else without_place(shown(), messages)
+    if lost is None:
+        return None, []
+    gone = {role for role, each in of_role.items() if without_place(shown(), [each])}
+    return lost, [at for at, each in enumerate(messages) if each.role not in gone]
 
 
 def does_refuse(ask: Callable[[dict[str, Any]], object], model: str) -> bool | None:
