@@ -126,15 +126,13 @@ def context_of(
     """
     shown = cache(lambda: if_known(show, _KEPT_SECONDS[reading.is_strict]) or {})
     numbers = cache(version)
-    # What the server itself has loaded is listed with its window.
-    may_be_away = not window or bool(natural(asked.get("options") or {}, "num_ctx"))
 
     @cache
     def is_refusing() -> bool:
         known = reading.refuses
         if not (reading.asks and (reading.find_out() if known is None else known)):
             return False
-        return not (may_be_away and shown().get("remote_host"))  # another server reads the prompt
+        return not shown().get("remote_host")  # another server reads the prompt
 
     def judged(messages: list[Message], texts: list[bytes], share: int = 1) -> dict[str, Any]:
         images, is_first = sum(len(message.images) for message in messages), len(messages) == 1

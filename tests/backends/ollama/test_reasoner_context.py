@@ -316,7 +316,8 @@ def test_what_a_loaded_model_was_trained_with_is_asked_once_of_its_digest():
         server.ollama.copies["llama3.2"], server.ollama.context_length = "another", 2048
         windows.append(reasoner.reason(prompt).metadata["context"]["window"])
         asked = [seen.path for seen in server.requests]
-    assert asked.count("/api/ps") == 4 and asked.count("/api/show") == 2
+    away = 4  # once a turn: whether another server answers
+    assert asked.count("/api/ps") == 4 and asked.count("/api/show") == 2 + away
     assert windows == [4096, 4096, 4096, 2048]
 
 
@@ -678,6 +679,17 @@ def test_a_server_that_has_another_one_answer_does_not_vouch_for_it(
         asked = [Message("user", "word " * words), Message("assistant", "Yes."), *HELLO]
         with pytest.raises(ContextTruncatedError, match=why):
             answer(AyaReasoner(model, server.url, options=options, **STRICT), asked, streams)
+
+
+@both_ways
+def test_a_model_that_another_server_answers_for_may_be_listed_as_loaded(streams):
+    """Its name was another model's, which stays in memory for five minutes."""
+    with FakeOllama(num_ctx=8192, version="0.13.5") as server:
+        server.ollama.tokens = 2000
+        server.ollama.shown = {"remote_host": "http://10.0.0.7:11434"}
+        with pytest.raises(ContextTruncatedError, match="8192"):
+            prompt = [Message("user", "word " * 5000)]
+            answer(AyaReasoner("llama3.2", server.url, **STRICT), prompt, streams)
 
 
 @both_ways
