@@ -80,17 +80,19 @@ class OpenAIBackend(Backend):
         return listed(self.address, self._key, Deadline(None), seconds)
 
     def default_model(self) -> str | None:
-        """Return the model that was named, else the server's only one, else None."""
-        names = self.models() if self._model is None else [self._model]
-        return names[0] if len(names) == 1 else None
+        """Return the model that was named, else the server's only one, if it answers prompts."""
+        if self._model is not None:
+            return self._model
+        models = self.described()
+        return models[0].name if len(models) == 1 and models[0].can_answer else None
 
     def prepare(self) -> None:
         load_packages()
 
     def no_default(self) -> str:
         return (
-            f"The server at {self.address} has several models, or none: name one with `model_id=`; "
-            f"`Backend.models()` shows what there is."
+            f"The server at {self.address} has several models, or none that answers prompts: name one "
+            f"with `model_id=`; `Backend.models()` shows what there is."
         )
 
     def no_models(self) -> str:

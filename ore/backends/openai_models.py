@@ -14,13 +14,17 @@ from ore.backends.model_names import can_be_sent
 from ore.backends.openai_client import Call, load_packages
 from ore.errors import BackendError
 from ore.files.neutral import word
-from ore.files.strictjson import part
+from ore.files.strictjson import is_list_of_texts, part
 
 _REFUSING = ("llamacpp", "sglang", "vllm")
 """Owners of models: servers that refuse a prompt which does not fit."""
 _OLD_BUILDS = range(1000, 6000)
 """Of llama.cpp's server, as it names them (``b4567-…``): until August 2025 it cut such a prompt."""
 
+_KINDS = ("capabilities", "categories", "labels", "model_type", "type")
+"""Where lists say what a model is for: Infinity's, GPUStack's, Lemonade's, Xinference's, Together's."""
+_EMBEDS = frozenset(("embed", "embedding", "embeddings"))
+_ANSWERS_NOTHING = _EMBEDS | {"audio_embed", "classify", "image_embed", "rerank", "reranker"}
 _NO_LIST = (404, 405, 501)
 
 LOOK_UP_SECONDS = 10.0
@@ -75,9 +79,20 @@ def described(entry: dict[str, Any]) -> Model:
     """Return what a list says of a model; most servers give only its name."""
     about, quantization = meta_of(entry), word(part(entry, "meta").get("ftype"))
     size, number = about.get("size"), about.get("n_params")
-    return Model(
-        entry["id"], size, _in_short(number) if number else None, quantization, window_of(entry)
-    )
+    parameters = _in_short(number) if number else None
+    able = _abilities(entry)
+    return Model(entry["id"], size, parameters, quantization, window_of(entry), able)
+
+
+def _abilities(entry: dict[str, Any]) -> tuple[str, ...] | None:
+    """Return what a model does, as Ollama names it, where a list says that it answers no prompts."""
+    for name in _KINDS:
+        kinds = [value] if isinstance(value := entry.get(name), str) else value
+        if is_list_of_texts(kinds) and kinds:
+            words = [kind.lower() for kind in kinds]
+            if _ANSWERS_NOTHING.issuperset(words):
+                return tuple("embedding" if word in _EMBEDS else word for word in words)
+    return None
 
 
 def _in_short(number: int) -> str:

@@ -932,6 +932,24 @@ def test_the_only_model_is_the_default(models, default):
             backend.pull("x", lambda *_: None)
 
 
+@pytest.mark.parametrize(
+    "about, able",
+    [
+        ({"capabilities": ["embed"]}, ("embedding",)),
+        ({"model_type": "rerank"}, ("rerank",)),
+        ({"type": "Embedding"}, ("embedding",)),
+        ({"capabilities": ["streaming"], "type": "chat"}, None),
+        ({"capabilities": []}, None),
+        ({"labels": ["embeddings", 5]}, None),
+    ],
+)
+def test_a_model_that_answers_no_prompts_is_listed_as_such_and_no_default(about, able):
+    with FakeOpenAI(about=about) as fake:
+        backend = OpenAIBackend(Host(fake.url))
+        assert backend.described()[0].capabilities == able
+        assert backend.default_model() == (None if able else "small")
+
+
 def test_one_reasoner_serves_several_threads():
     with FakeOpenAI() as fake:
         one, answers = reasoner(fake), []

@@ -121,7 +121,10 @@ def test_a_list_of_models_that_is_too_large_ends_no_turn(flags):
 def test_of_several_models_one_has_to_be_named():
     with FakeOpenAI(models=("small", "large")) as fake:
         result = asked("hi", "--host", fake.url)
-        assert result.code == 1 and "has several models, or none: name one" in result.err
+        assert (
+            result.code == 1
+            and "has several models, or none that answers prompts: name one" in result.err
+        )
         assert asked("hi", "--host", fake.url, "--model", "large").out == "Paris.\n"
         assert (
             asked("--list-models", "--host", fake.url).out
