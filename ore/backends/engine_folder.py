@@ -29,24 +29,28 @@ def private_folder() -> str:
     What a process that was killed has left of such folders is removed.
     """
     end_with_program()  # else nobody would remove it
+    is_long = False
     try:
         with deferred_signals():  # a handler that makes one, too, would wait for the package's lock
             folder = tempfile.mkdtemp(prefix=_PREFIX)
-        if len(os.fsencode(folder)) + len(SOCKET) >= _LONGEST_SOCKET_PATH:
+        if is_long := len(os.fsencode(folder)) + len(SOCKET) >= _LONGEST_SOCKET_PATH:
             os.rmdir(folder)
             folder = tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp")
         if os.lstat(folder).st_mode & stat.S_IRWXU != stat.S_IRWXU:
             os.chmod(folder, stat.S_IRWXU)  # an odd umask keeps its owner out
         _remove_stale(folder)
     except OSError as exc:
-        raise _no_room_error(exc) from exc
+        raise _no_room_error(exc, is_long) from exc
     return folder
 
 
-def _no_room_error(exc: OSError) -> BackendError:
+def _no_room_error(exc: OSError, is_long: bool = False) -> BackendError:
+    where, way = "", "free some room, or name another folder with TMPDIR"
+    if is_long:  # that of TMPDIR
+        where, way = " in /tmp", "name a folder with a shorter path with TMPDIR"
     return BackendError(
-        f"The embedded engine needs a folder for its socket and its log, and none can be made "
-        f"({exc.strerror or exc}): free some room, or name another folder with TMPDIR."
+        f"The embedded engine needs a folder for its socket and its log, and none can be made{where} "
+        f"({exc.strerror or exc}): {way}."
     )
 
 

@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -67,6 +68,24 @@ def test_it_is_for_its_user_alone_and_has_a_path_that_a_socket_can_have(tmp_path
     finally:
         os.unlink(os.path.join(folder, SOCKET))
         os.rmdir(folder)
+
+
+def test_a_path_that_is_too_long_is_to_be_shorter_where_tmp_can_t_be_written_to(
+    tmp_path, monkeypatch
+):
+    deep = tmp_path / ("x" * 120)
+    deep.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    make = tempfile.mkdtemp
+
+    def made(prefix, dir=None):
+        if dir == "/tmp":
+            raise OSError(errno.EROFS, "Read-only file system")
+        return make(prefix=prefix)
+
+    monkeypatch.setattr("tempfile.mkdtemp", made)
+    with pytest.raises(BackendError, match="in /tmp .*: name a folder with a shorter path"):
+        private_folder()
 
 
 @pytest.mark.parametrize("umask", [0, 0o177, 0o477, 0o777])
