@@ -149,8 +149,16 @@ def _tell_cause(console: Console, stop: BaseException) -> None:
 def _report(console: Console, error: OreError) -> int:
     if isinstance(error, (OutputError, ReaderGoneError)):
         console.abandon_stdout()
-    if not isinstance(error, ReaderGoneError):
+    if isinstance(error, ReaderGoneError):
+        return error.exit_code
+    try:
         console.error(error)
+        return error.exit_code
+    except SHORT_OF_MEMORY as exc:  # an answer that it quotes may be large
+        if not is_shortage(exc):
+            raise
+    error = OreError(NO_MEMORY)
+    console.error(error)
     return error.exit_code
 
 

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from ore.errors import NO_MEMORY
+from ore import cli
+from ore.errors import NO_MEMORY, BackendError
 from tests.support.process import MAIN, ROOT, environment
 
 SHORTAGES = [
@@ -27,6 +28,19 @@ def test_a_turn_without_memory_is_one_sentence(ore, error, flags, home):
     result = ore("Hi", *flags, replies=[["par", error]])
     assert (result.code, result.err.splitlines()[-1]) == (1, f"ore: {NO_MEMORY}")
     assert not (home / ".ore/sessions/s.json").exists()
+
+
+def test_no_memory_for_an_error_s_own_sentence_is_said(ore, monkeypatch):
+    """Where an answer that it quotes is large, ORE said that it has a fault."""
+
+    def said(sentence):
+        if "quoted" in str(sentence):
+            raise MemoryError
+        return cli.advice.said(sentence)
+
+    monkeypatch.setattr(cli, "said", said)
+    result = ore("Hi", replies=[BackendError("quoted")])
+    assert (result.code, result.err) == (1, f"ore: {NO_MEMORY}\n")
 
 
 @pytest.mark.parametrize("error", [SystemError("bad argument"), ImportError("no module")], ids=repr)
