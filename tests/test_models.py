@@ -247,6 +247,12 @@ def test_the_default_is_marked_however_the_server_lets_it_be_named(name, monkeyp
     assert [row[0] for row in rows if row[1] == "default"] == [wanted]
 
 
+def test_nothing_is_marked_where_there_is_no_default():
+    with FakeOllama(models=("None:latest",), capabilities=["embedding"]) as server:
+        result = run_ore("--list-models", "--host", server.url, open_backend=open_backend)
+    assert "None:latest" in result.out and "default" not in result.out
+
+
 def test_a_default_s_name_which_may_be_long_is_read_once_for_a_list(monkeypatch):
     read, whole = [], model_list.full_name
     monkeypatch.setattr(model_list, "full_name", lambda name: read.append(name) or whole(name))

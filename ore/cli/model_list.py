@@ -37,7 +37,9 @@ def list_models(options: Options, console: Console, connect: Callable[..., Backe
 
 def _is_default(default: str | None, backend: Backend) -> Callable[[str], bool]:
     """Return what tells whether a name is the default's, which may be long: it is read once."""
-    if default is None or backend.name != "ollama":
+    if default is None:
+        return lambda name: False
+    if backend.name != "ollama":
         return (default, f"{default}:latest").__contains__
     whole = full_name(default)
     return lambda name: full_name(name) == whole
