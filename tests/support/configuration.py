@@ -60,7 +60,7 @@ VARIABLES = {
     "VISUAL": "the editor of `/edit`",
 }
 # Looked at by the code, and nothing that a user sets for ORE.
-OF_THE_SYSTEM = {"GGML_NO_BACKTRACE", "PIP_REQUIRE_VIRTUALENV", "SUDO_UID"}
+OF_THE_SYSTEM = {"GGML_NO_BACKTRACE", "PIP_REQUIRE_VIRTUALENV", "STY", "SUDO_UID"}
 _READ = re.compile(
     r"""environ(?:ment)?(?:\.get\(|\.setdefault\(|\[)\s*"([A-Z_]+)"|"([A-Z_]+)" (?:not )?in (?:os\.)?environ"""
 )

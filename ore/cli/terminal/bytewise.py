@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _locale  # a part of `locale`, which takes long to import
 import io
 import termios
 from collections.abc import Mapping
@@ -35,9 +36,9 @@ _UNASKED = list[object]()
 def look_for_bytewise(*streams: object, environ: Mapping[str, str]) -> None:
     """Find out whether one of the process's streams may be such a terminal."""
     global _ARE_THERE
-    _ARE_THERE = any(
-        [is_bytewise(each, environ) for each in streams]
-    )  # each is asked to take UTF-8
+    found = _locale.setlocale(_locale.LC_CTYPE)  # sets nothing
+    # Each of them may have to be asked.
+    _ARE_THERE = any([is_bytewise(each, environ, found) for each in streams])
 
 
 def may_be_bytewise() -> bool:
@@ -51,28 +52,35 @@ def on_terminal(text: str) -> str:
     return text if text.isascii() or not _ARE_THERE else text.translate(_SHOWN)
 
 
-def is_bytewise(stream: object, environ: Mapping[str, str]) -> bool:
+def is_bytewise(stream: object, environ: Mapping[str, str], found: str) -> bool:
     """Tell whether a stream may be a terminal that takes each byte by itself, as a letter or a control.
 
     Neither its driver nor the locale says that it knows UTF-8. Some are called so without a locale, as in
-    a container: they will be asked for it.
+    a container: they will be asked for it. The driver of a window of ``screen`` says what that of the
+    terminal around it does, whatever the window takes.
     """
     named = {each: environ.get(each, "") for each in ("LC_ALL", "LC_CTYPE", "LANG")}
     if named["LC_CTYPE"] in _PYTHONS_OWN:
         del named["LC_CTYPE"]
     locale = next(filter(None, named.values()), "C")
-    if "utf8" in locale.replace("-", "").lower():
-        return False
     with suppress(AttributeError, OSError, ValueError, termios.error):  # not a file, or no terminal
         number = stream.fileno()  # type: ignore[attr-defined]  # not in object
-        if termios.tcgetattr(number)[0] & _IUTF8:
+        if termios.tcgetattr(number)[0] & _IUTF8 and not environ.get("STY"):
             return False
+        if "utf8" in locale.replace("-", "").lower():
+            if _is_installed(locale, found):
+                return False
+            locale = "C"  # as screen and xterm take it
         obeys = environ.get("TERM", "").startswith(("xterm", "linux"))
         if obeys and locale in ("C", "POSIX"):
             _UNASKED.append(stream)
             return False
         return True
     return False
+
+
+def _is_installed(locale: str, found: str) -> bool:
+    return found not in ("C", "POSIX") and (found not in _PYTHONS_OWN or locale in _PYTHONS_OWN)
 
 
 def ask_for_utf8(stream: io.TextIOBase | None) -> None:

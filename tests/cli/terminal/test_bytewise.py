@@ -42,7 +42,15 @@ def test_what_is_no_command_there_stays_and_files_have_every_letter(monkeypatch)
         ({"TERM": "xterm-256color"}, False, False, b"\x1b%G"),
         ({"LANG": "C", "TERM": "screen"}, True, False, b""),
         ({"LANG": "C.UTF-8", "TERM": "screen"}, False, False, b""),
-        ({"LANG": "C", "LC_CTYPE": "de_DE.utf8"}, False, False, b""),
+        ({"LANG": "C", "LC_CTYPE": "de_DE.utf8", "found": "de_DE.utf8"}, False, False, b""),
+        # A window of screen has what the terminal around it is told.
+        ({"LANG": "C", "TERM": "screen", "STY": "1.tty"}, True, True, b""),
+        ({"LANG": "C.UTF-8", "TERM": "screen", "STY": "1.tty"}, True, False, b""),
+        # Not installed: screen and xterm take bytes then.
+        ({"LANG": "xx_YY.UTF-8", "TERM": "screen"}, False, True, b""),
+        ({"LANG": "xx_YY.UTF-8", "TERM": "xterm"}, False, False, b"\x1b%G"),
+        ({"LANG": "xx_YY.UTF-8", "TERM": "xterm"}, True, False, b""),
+        ({"LC_ALL": "xx_YY.UTF-8", "TERM": "screen", "found": "C"}, False, True, b""),
     ],
 )
 def test_a_terminal_of_which_nothing_says_that_it_knows_utf_8_may_take_bytes(
@@ -54,7 +62,7 @@ def test_a_terminal_of_which_nothing_says_that_it_knows_utf_8_may_take_bytes(
         modes[0] = modes[0] | 0x4000 if is_told else modes[0] & ~0x4000
         termios.tcsetattr(theirs, termios.TCSANOW, modes)
         with open(theirs, "w", encoding="utf-8", closefd=False) as stream:
-            assert is_bytewise(stream, environ) == expected
+            assert is_bytewise(stream, environ, environ.pop("found", "C.UTF-8")) == expected
             for text in (".", "\u00e9", "\u00e9", "!"):  # JSON is ASCII: programs read it
                 write_text(stream, text)
         seen = b""
@@ -68,4 +76,4 @@ def test_a_terminal_of_which_nothing_says_that_it_knows_utf_8_may_take_bytes(
 
 @pytest.mark.parametrize("stream", [None, io.StringIO()])
 def test_what_is_no_terminal_takes_utf_8(stream):
-    assert not is_bytewise(stream, {"LANG": "C", "TERM": "screen"})
+    assert not is_bytewise(stream, {"LANG": "C", "TERM": "screen"}, "C")
