@@ -162,9 +162,12 @@ def _why_broken(package: str, exc: Exception, extra: str | None) -> str:
     return f"The package '{package}' can't be used ({said}): run {again}"
 
 
+_CLIENTS = ("ollama", "openai")  # of servers; they import httpx
+
+
 def _in_place_of(package: str) -> str:
     """Return what to say of a file in the current folder that Python takes for a package, or ""."""
-    for name in (package, "httpx"):  # which the clients of servers import
+    for name in (package, "httpx") if package in _CLIENTS else (package,):
         with suppress(ImportError, OSError, ValueError):
             spec = getattr(sys.modules.get(name), "__spec__", None) or find_spec(name)
             if spec and spec.origin == os.path.join(os.getcwd(), f"{name}.py"):

@@ -195,6 +195,19 @@ def test_a_file_in_the_place_of_a_package_is_named(tmp_path, package, text):
     assert (done.returncode, done.stderr) == (1, f"ore: {tmp_path / package}.py {why}\n")
 
 
+def test_a_file_in_the_place_of_a_package_that_is_not_needed_is_no_error(tmp_path):
+    (tmp_path / "httpx.py").write_text("")
+    script = "from ore.files.extras import importing\nwith importing('yaml', '{}'): import yaml"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment(PYTHONPATH=str(ROOT)),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "package, raised, flags, said",
