@@ -30,8 +30,7 @@ AT = "(?:[@\uff20\ufe6b]|%(?:25){0,4}40)"
 """A pattern of what ends a user name and a password in an address, in any of its widths."""
 
 
-def visible(code: int) -> str:
-    """Return how a character that may not be obeyed is shown: ``^[``, ``\\x9b``, ``\\u202e``."""
+def _visible(code: int) -> str:
     if code < 0x20:
         return "^" + chr(code + 0x40)
     if code == 0x7F:
@@ -45,7 +44,7 @@ _LONGEST_WORD = 40
 _LONGEST_NAME = 300
 _PIECE = re.compile(r"\S{1,256}[\u0300-\u036f\u0653-\u0655\u1160-\u11ff\u3099\u309a]{0,32}")
 _LONG = re.compile(r"(?<!\S)\S{257,}")
-_MAP = {code: visible(code) for code in _CONTROLS + _INVISIBLE}
+_MAP = {code: _visible(code) for code in _CONTROLS + _INVISIBLE}
 
 
 def neutralise(text: str) -> str:

@@ -326,8 +326,8 @@ def test_completion_leaves_out_names_that_are_not_words():
 
 def test_completion_offers_no_name_that_is_a_command_of_a_terminal_that_takes_bytes(monkeypatch):
     monkeypatch.setattr(bytewise, "_ARE_THERE", True)
-    there = talk(models=("\u011b2J", "\u00c5x", "caf\u00e9"))
-    assert complete(there, "/model ") == ["caf\u00e9"]
+    there = talk(models=("\u011b2J", "\u00c5x", "cafe"))
+    assert complete(there, "/model ") == ["cafe"]
 
 
 def test_completion_offers_no_name_that_passes_for_a_line_of_ores():

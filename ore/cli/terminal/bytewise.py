@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from ore.files import whole
-from ore.files.neutral import neutralise, visible
+from ore.files.neutral import neutralise
 
 _IUTF8 = 0x4000  # of Linux and macOS: the driver of a terminal is told that it takes UTF-8
 _TAKE_UTF8 = "\x1b%G"  # of ISO 2022
@@ -17,18 +17,7 @@ _PYTHONS_OWN = ("C.UTF-8", "C.utf8", "UTF-8")
 """What Python puts into ``LC_CTYPE`` where the locale is C: https://peps.python.org/pep-0538."""
 
 
-class _Shown(dict[int, str]):
-    """How a character is shown there, as it is asked for."""
-
-    def __missing__(self, code: int) -> str:
-        data = chr(code).encode("utf-8", "replace")
-        # A letter of more bytes would have more columns than any other.
-        is_number = len(data) > 2 or any(0x80 <= each < 0xA0 for each in data)
-        self[code] = visible(code) if is_number else chr(code)
-        return self[code]
-
-
-_SHOWN, _ARE_THERE = _Shown(), False
+_ARE_THERE = False
 _UNASKED = list[object]()
 """Terminals that are asked for UTF-8 before the first text that needs it: programs read JSON of one, too."""
 
@@ -47,9 +36,13 @@ def may_be_bytewise() -> bool:
 
 
 def on_terminal(text: str) -> str:
-    """Return ``text`` as a terminal of this process may show it: neutral, and no byte is a command."""
+    """Return ``text`` as a terminal of this process may show it: neutral, and no byte is a command.
+
+    Where it takes bytes, each letter that is not ASCII is a number: programs between it and the person may
+    disagree over how many columns such a letter has.
+    """
     text = neutralise(text)
-    return text if text.isascii() or not _ARE_THERE else text.translate(_SHOWN)
+    return text.encode("ascii", "backslashreplace").decode() if _ARE_THERE else text
 
 
 def is_bytewise(stream: object, environ: Mapping[str, str], found: str) -> bool:

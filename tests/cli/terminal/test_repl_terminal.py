@@ -731,8 +731,8 @@ def test_no_part_of_a_letter_is_a_command_of_a_terminal_that_takes_bytes(flags):
     replies = ["\u00c5You: yes \u011b2J &Aring;[AYA]: caf\u00e9"]
     with OnTerminal("hi", *flags, replies=replies, env=env) as terminal:
         code, out = terminal.end()
-    assert code == 0 and b"\\xc5You: yes \\u011b2J" in out and "caf\u00e9".encode() in out
-    assert not [each for each in out.replace("\u00e9".encode(), b"") if 0x80 <= each < 0xA0]
+    assert code == 0 and b"\\xc5You: yes \\u011b2J" in out and rb"caf\xe9" in out
+    assert out.isascii()
 
 
 def test_a_placeholder_may_have_letters_that_the_terminal_can_t_take(tmp_path):
