@@ -16,7 +16,6 @@ _TAKE_UTF8 = "\x1b%G"  # of ISO 2022
 _PYTHONS_OWN = ("C.UTF-8", "C.utf8", "UTF-8")
 """What Python puts into ``LC_CTYPE`` where the locale is C: https://peps.python.org/pep-0538."""
 
-
 _ARE_THERE = False
 _UNASKED = list[object]()
 """Terminals that are asked for UTF-8 before the first text that needs it: programs read JSON of one, too."""
@@ -25,6 +24,7 @@ _UNASKED = list[object]()
 def look_for_bytewise(*streams: object, environ: Mapping[str, str]) -> None:
     """Find out whether one of the process's streams may be such a terminal."""
     global _ARE_THERE
+    _UNASKED.clear()
     found = _locale.setlocale(_locale.LC_CTYPE)  # sets nothing
     # Each of them may have to be asked.
     _ARE_THERE = any([is_bytewise(each, environ, found) for each in streams])
@@ -51,6 +51,10 @@ def is_bytewise(stream: object, environ: Mapping[str, str], found: str) -> bool:
     Neither its driver nor the locale says that it knows UTF-8. Some are called so without a locale, as in
     a container: they will be asked for it. The driver of a window of ``screen`` says what that of the
     terminal around it does, whatever the window takes.
+
+    Args:
+        found: The locale that Python has found for characters. Of one that is not installed it is C's, or
+            the one that Python puts in its place.
     """
     named = {each: environ.get(each, "") for each in ("LC_ALL", "LC_CTYPE", "LANG")}
     if named["LC_CTYPE"] in _PYTHONS_OWN:

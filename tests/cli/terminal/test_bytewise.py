@@ -68,3 +68,9 @@ def test_a_terminal_of_which_nothing_says_that_it_knows_utf_8_may_take_bytes(
 @pytest.mark.parametrize("stream", [None, io.StringIO()])
 def test_what_is_no_terminal_takes_utf_8(stream):
     assert not is_bytewise(stream, {"LANG": "C", "TERM": "screen"}, "C")
+
+
+def test_no_terminal_of_an_earlier_call_is_asked():
+    bytewise._UNASKED.append(io.StringIO())
+    bytewise.look_for_bytewise(None, environ={})
+    assert bytewise._UNASKED == [] and not bytewise.may_be_bytewise()
