@@ -778,3 +778,9 @@ def test_a_persona_s_label_is_no_command_of_a_terminal_that_takes_bytes(tmp_path
         code, out = terminal.end()
     assert code == 0 and b"[\\xc5SA]:" in out and not [each for each in out if each >= 0x80]
     assert b"\n [\\xc5SA]: two" in out
+
+
+def test_a_terminal_is_asked_for_utf_8_before_anybody_types():
+    env = {"LANG": "C", "LC_ALL": None, "LC_CTYPE": None}
+    with OnTerminal("-i", env=env) as terminal:
+        assert b"\x1b%G" in terminal.wait_for("You:")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from ore.cli.terminal import waiting
+from ore.cli.terminal import bytewise, waiting
 from ore.cli.terminal.console import Console
 from tests.support.harness import XTERM, Terminal
 from tests.support.process import PATIENCE, until
@@ -141,6 +141,14 @@ def test_a_hostile_phase_is_shown_and_not_obeyed():
     err = Terminal()
     with counting(console(err), lambda: "\x1b]0;title\x07"):
         until(lambda: "^[]0;title^G" in err.getvalue())
+
+
+def test_a_phase_is_no_command_of_a_terminal_that_takes_bytes(monkeypatch):
+    monkeypatch.setattr(bytewise, "_ARE_THERE", True)
+    err = Terminal()
+    console(err)._draw("loading \u011b2J", "")
+    console(err)._draw("loading \u011b2J", " · 7 s")
+    assert r"loading \u011b2J" in err.getvalue() and "\u011b" not in err.getvalue()
 
 
 @pytest.mark.parametrize(
