@@ -259,8 +259,8 @@ class Engine:
                     if ends := self._is_stuck and not self._asking:
                         self._is_open = False
                 if ends:
-                    self._process.how_it_ended(_MOMENT)  # the system may have ended it
-                    self.close()  # it puts a prompt together, which nothing stops
+                    with closing(self):  # it puts a prompt together, which nothing stops
+                        self._process.how_it_ended(_MOMENT)  # the system may have ended it
                 elif was_left:
                     shut(opened)  # other turns go on: the last of them ends it
                 else:

@@ -109,6 +109,24 @@ def test_a_load_without_an_end_is_ended_without_a_deadline(tmp_path, monkeypatch
         ask(template(tmp_path, LOOP))
 
 
+@pytest.mark.slow
+def test_a_template_without_an_end_is_ended_also_where_a_second_interrupt_comes_at_once(
+    tmp_path, monkeypatch
+):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    path = template(tmp_path, trap(LOOP))
+    with closing(EmbeddedReasoner(str(path), Settings(options=FEW))) as reasoner:
+        reasoner.reason(ASK)
+        process = reasoner._engine._process
+        monkeypatch.setattr(engine.Engine, "_wait", interrupted)
+        monkeypatch.setattr(engine_load.EngineProcess, "how_it_ended", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            reasoner.reason(TRAP)
+        assert process._child.poll() is not None
+
+
 def stop_for_a_while(pid: int) -> None:
     """Stop a process, as Ctrl-Z does, and let it go on after three seconds."""
 
