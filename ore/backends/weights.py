@@ -147,9 +147,21 @@ def find(model_id: str, there: Mapping[str, Path] | None = None) -> Path:
     if _CONTROL.search(str(path)):  # many sentences name the file
         shown = one_line(str(path))
         raise FileAccessError(f"{shown} has control characters in its name: rename it.", path)
+    _check_folder(path)
     check_kind(path)
     parts_of(path)
     return path
+
+
+def _check_folder(path: Path) -> None:
+    """Raise ``FileAccessError`` where a path begins at the current folder, and that has been removed."""
+    try:
+        os.path.abspath(path)
+    except OSError as exc:
+        raise FileAccessError(
+            f"{path} can't be found from here: the current folder has been removed. Give its full path.",
+            path,
+        ) from exc
 
 
 def not_found_error(model_id: str, available: tuple[str, ...]) -> ModelNotFoundError:

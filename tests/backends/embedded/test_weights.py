@@ -325,6 +325,17 @@ def test_of_a_split_model_no_more_is_looked_for_than_the_first_missing_part(fold
     assert len(looked) == 2
 
 
+def test_a_path_from_a_current_folder_that_has_been_removed_is_refused(folder, monkeypatch):
+    gone = folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    path = put(folder, "mine.gguf")
+    with pytest.raises(FileAccessError, match="the current folder has been removed. Give its full"):
+        weights.find("../mine.gguf")
+    assert weights.find(str(path)) == path
+
+
 def test_a_model_that_is_not_gguf_is_refused(folder):
     put(folder, "mine.gguf", b"#!/bin/sh")
     with pytest.raises(FileAccessError, match="is not a GGUF model"):
