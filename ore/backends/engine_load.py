@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,7 +20,15 @@ from ore.backends import gguf, hardware
 from ore.backends.engine_folder import LOG, SOCKET, open_log, private_folder, read_log, remove
 from ore.backends.engine_package import PACKAGE, check_installed
 from ore.backends.http import Deadline, shorten
-from ore.backends.load_failures import NO_THREADS, endless_load_error, load_error, signal_name
+from ore.backends.load_failures import (
+    NO_THREADS,
+    endless_load_error,
+    load_error,
+    no_python_error,
+    python,
+    read_outcome,
+    signal_name,
+)
 from ore.backends.turn_errors import NothingAnswersError
 from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError
 from ore.files.environment import environment
@@ -188,7 +195,7 @@ class EngineProcess:
             # With an interrupt in the middle there would be a process that nobody knows of; it gets none.
             with deferred_signals(starts_threads=True), open_log(self._folder) as log:
                 self._child = subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(_CHILD)],
+                    [python(), "-I", "-S", str(_CHILD)],
                     cwd=self._folder,
                     env=child_environment(environment()),
                     stdin=subprocess.PIPE,
@@ -203,17 +210,13 @@ class EngineProcess:
             pass  # it has ended already: how is found out next
         except OSError as exc:
             if exc.errno == errno.EAGAIN:
-                text = f"The embedded engine can't be started: {NO_THREADS}."
-                raise NothingAnswersError(text) from exc
-            if exc.errno in (errno.EMFILE, errno.ENFILE):
-                raise NothingAnswersError(
-                    "The embedded engine can't be started: this process may open no more files; raise "
-                    "the limit (ulimit -n), or close some."
-                ) from exc
-            raise NothingAnswersError(
-                f"The embedded engine can't be started ({exc.strerror or exc}): check that "
-                f"{sys.executable} runs, or use Ollama."
-            ) from exc
+                why = f"{NO_THREADS}."
+            elif exc.errno in (errno.EMFILE, errno.ENFILE):
+                limit = "raise the limit (ulimit -n), or close some"
+                why = f"this process may open no more files; {limit}."
+            else:
+                raise no_python_error(exc.strerror or str(exc)) from exc
+            raise NothingAnswersError(f"The embedded engine can't be started: {why}") from exc
 
     def _wait(self, deadline: Deadline, longest: float) -> None:
         """Wait until the model is loaded; raise what became of it, where it is not."""
@@ -229,7 +232,7 @@ class EngineProcess:
                 if not (read := os.read(pipe, 1 << 16)):
                     raise self._load_error(self.log(), self.how_it_ended())
                 said += read
-        if not (became := json.loads(said)).get("ready"):
+        if not (became := read_outcome(said)).get("ready"):
             raise self._failure(str(became.get("failed")), str(became.get("said")))
         self.cards: tuple[str, ...] = tuple(map(str, became.get("cards") or ()))
 

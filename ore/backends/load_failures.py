@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import resource
 import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ore.backends import gguf
 from ore.backends.http import shorten
@@ -132,10 +134,7 @@ def load_error(
         said = f"the engine could not read all of it ({ended}). {UNREAD}"
         return not_loaded(f"{said}: try again, or fetch it again")
     if ended.startswith("exit code"):  # native code ends with a signal, and the child says the rest
-        return NothingAnswersError(
-            f"The embedded engine can't be started ({ended}: {one_line(_reason(log))}): check that "
-            f"{sys.executable} is a Python that runs, or use Ollama."
-        )
+        return no_python_error(f"{ended}: {one_line(_reason(log))}")
     if ended and has_given_template:
         return TurnRefusedError(
             f"{path} can't be loaded: the engine crashed over it, or over the chat template that is to "
@@ -148,6 +147,28 @@ def load_error(
     if gguf.is_part(path.name):
         damage, again = "its parts do not fit together, or are damaged", "Fetch them again"
     return not_loaded(f"{damage} ({one_line(_reason(log))}). {again}, or use another model")
+
+
+def python() -> str:
+    """Return what runs the engine; a program that Python is a part of may not say where one is."""
+    return sys.executable or "python3"
+
+
+def no_python_error(why: str) -> NothingAnswersError:
+    """Return the error for an engine that can't be started, or is another program than Python."""
+    return NothingAnswersError(
+        f"The embedded engine can't be started ({why}): check that {python()} is a Python that runs, or "
+        f"use Ollama."
+    )
+
+
+def read_outcome(said: bytes) -> dict[str, Any]:
+    """Return what the engine's process says of a model; raises where another program says it."""
+    try:
+        return dict[str, Any](json.loads(said))
+    except (TypeError, ValueError) as exc:
+        why = one_line(shorten(said.decode("utf-8", "replace")))
+        raise no_python_error(f"it says {why!r}") from exc
 
 
 def shortage(log: str, memory: int) -> str:

@@ -331,11 +331,19 @@ def test_an_engine_that_is_lost_as_it_says_what_it_has_loaded_is_not_the_model_s
             " (exit code 1: no reason): check that /bin/false is a Python that runs, or use Ollama.",
         ),
         (
+            "import sys; sys.executable = '/bin/echo'",
+            " (it says '-I -S {child}'): check that /bin/echo is a Python that runs, or use Ollama.",
+        ),
+        (
+            "import os, sys; sys.executable = None; os.environ['PATH'] = '/dev'",
+            " (No such file or directory): check that python3 is a Python that runs, or use Ollama.",
+        ),
+        (
             "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))",
             ": this process may open no more files; raise the limit (ulimit -n), or close some.",
         ),
     ],
-    ids=["no Python", "no files"],
+    ids=["no Python", "another program", "unknown", "no files"],
 )
 def test_an_engine_that_can_t_be_started_says_why_and_does_not_blame_the_model(
     tmp_path, begin, said
@@ -348,7 +356,7 @@ def test_an_engine_that_can_t_be_started_says_why_and_does_not_blame_the_model(
         text=True,
     )
     assert done.stdout + done.stderr == (
-        f"NothingAnswersError: The embedded engine can't be started{said}"
+        f"NothingAnswersError: The embedded engine can't be started{said.format(child=engine_load._CHILD)}"
     )
 
 
