@@ -43,8 +43,7 @@ class Tables(NamedTuple):
 _FIRST_BYTES = 1 << 14  # which most heads have less than
 _HEAD_BYTES = 1 << 20  # what is looked for stands before the long lists of tokens
 _WHOLE_BYTES = 1 << 25  # and the template after them, with the list of tensors
-_MOST_DIMENSIONS = 8
-_MOST_KEYS, _MOST_TENSORS = 1 << 12, 1 << 18  # far more than any model has
+_MOST_DIMENSIONS, _MOST_KEYS, _MOST_TENSORS = 8, 1 << 12, 1 << 18  # far more than any model has
 _DAMAGE = (struct.error, UnicodeDecodeError, KeyError, OverflowError)
 """What reading raises over a file that is damaged, or goes on behind what was read of it."""
 _STRING, _ARRAY = 8, 9
@@ -76,6 +75,7 @@ _ENCODES = "reads a prompt with an encoder, which the embedded engine does not r
 _DIFFUSES = "writes all words of an answer at once (diffusion), which the embedded engine does not"
 _DIFFUSION = "diffusion.shift_logits"
 _EMBEDS = "is a model for embeddings and writes no text"
+_EMBEDDERS = {"t5encoder", "llama-embed", "gemma-embedding"}  # whose files may not say so
 
 
 def check_kind(path: Path) -> None:
@@ -252,7 +252,8 @@ def embeds(head: dict[str, Any]) -> bool:
     """Whether a model turns text into numbers only."""
     is_causal = architecture_value(head, "attention.causal") is not False
     is_pooled = above_zero(architecture_value(head, "pooling_type")) is not None
-    return (not is_causal or is_pooled) and _DIFFUSION not in head
+    is_made_so = not is_causal or is_pooled or head.get("general.architecture") in _EMBEDDERS
+    return is_made_so and _DIFFUSION not in head
 
 
 def described(name: str, path: Path) -> Model:

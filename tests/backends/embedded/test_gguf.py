@@ -140,6 +140,7 @@ def test_a_file_that_is_not_gguf_is_refused_without_waiting(tmp_path, make, said
         ),
         ({"llama.pooling_type": 1}, (None, None, None, ("embedding",))),
         ({"llama.attention.causal": False}, (None, None, None, ("embedding",))),
+        ({"general.architecture": "t5encoder"}, (None, None, None, ("embedding",))),
         (
             {"general.size_label": 7, "general.file_type": "x", "llama.context_length": "y"},
             (None, None, None, ("completion",)),

@@ -451,6 +451,8 @@ def test_each_kind_of_failure_to_load_has_its_sentence(tmp_path, data, said, cap
     [
         ({"llama__pooling_type": 1}, "is a model for embeddings and writes no text"),
         ({"llama__attention__causal": False}, "is a model for embeddings and writes no text"),
+        ({"general__architecture": "t5encoder"}, "is a model for embeddings and writes no text"),
+        ({"general__architecture": "llama-embed"}, "is a model for embeddings and writes no text"),
         ({"general__type": "mmproj"}, "is the part of a model that takes in images or sound"),
         ({"general__architecture": "t5"}, "reads a prompt with an encoder"),
     ],
