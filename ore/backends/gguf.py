@@ -69,13 +69,17 @@ _PIECES = {
     "mmproj": "is the part of a model that takes in images or sound",
     "adapter": "is an adapter, which changes a model and is not one",
     "imatrix": "says how a model's numbers are rounded, and is not a model",
+    "draft": "guesses what another model writes, to make that faster, and is not a model by itself",
+    "encoder": "reads a prompt with an encoder, which the embedded engine does not run",
 }
-"""What a file is that is no model, by its ``general.type``."""
-_ENCODES = "reads a prompt with an encoder, which the embedded engine does not run"
+"""What a file is that answers no prompt, by its ``general.type``, or by its architecture's."""
+_TYPES = {"clip": "mmproj", "t5": "encoder"} | dict.fromkeys(
+    "eagle3 dflash gemma4-assistant".split(), "draft"
+)
 _DIFFUSES = "writes all words of an answer at once (diffusion), which the embedded engine does not"
 _DIFFUSION = "diffusion.shift_logits"
 _EMBEDS = "is a model for embeddings and writes no text"
-_EMBEDDERS = {"t5encoder", "llama-embed", "gemma-embedding"}  # whose files may not say so
+_EMBEDDERS = {"t5encoder", "llama-embed", "gemma-embedding", "gemma-embedding2"}  # may not say so
 
 
 def check_kind(path: Path) -> None:
@@ -239,13 +243,8 @@ def architecture_value(head: dict[str, Any], name: str) -> Any:
 def why_silent(head: dict[str, Any]) -> str:
     """Return why a file answers no prompts, in words that go behind its name; empty where it does."""
     architecture = head.get("general.architecture")
-    kind = "mmproj" if architecture == "clip" else head.get("general.type")
-    return (
-        _PIECES.get(str(kind), "")
-        or _ENCODES * (architecture == "t5")
-        or _DIFFUSES * (_DIFFUSION in head)
-        or _EMBEDS * embeds(head)
-    )
+    kind = _TYPES.get(str(architecture), head.get("general.type"))
+    return _PIECES.get(str(kind), "") or _DIFFUSES * (_DIFFUSION in head) or _EMBEDS * embeds(head)
 
 
 def embeds(head: dict[str, Any]) -> bool:

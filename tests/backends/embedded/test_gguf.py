@@ -184,6 +184,9 @@ PIECES = {
         "writes all words of an answer at once",
     ),
     "t5": ({"general.architecture": "t5"}, "reads a prompt with an encoder"),
+    "eagle": ({"general.architecture": "eagle3"}, "guesses what another model writes"),
+    "dflash": ({"general.architecture": "dflash"}, "guesses what another model writes"),
+    "gemma": ({"general.architecture": "gemma4-assistant"}, "guesses what another model writes"),
 }
 
 
