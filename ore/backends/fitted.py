@@ -153,8 +153,11 @@ def context_of(
     found = judged(messages, texts := reading.texts)
     if reading.is_cut:
         return {**found, "status": "truncated", "told_by": "server"}
-    if reading.refuses and found["status"] == "complete" and is_refusing():
-        return {**found, "told_by": "server"}
+    if found["status"] == "complete" and (reading.refuses or reading.is_strict):
+        if (lost := _placed(messages, shown)[0]) is not None:  # too little for the count to show it
+            return {**found, "status": "truncated", "left_out": lost.role}
+        if reading.refuses and is_refusing():
+            return {**found, "told_by": "server"}
     if found["status"] == "unknown" and found["prompt_tokens"] and not window and is_refusing():
         return {**found, "status": "complete", "told_by": "server"}  # the model was unloaded since
     if found["status"] != "truncated":

@@ -830,6 +830,25 @@ def test_what_a_template_leaves_out_is_not_said_to_be_the_windows_fault(
     assert ("messages of the role 'system'" in str(raised.value)) is (left_out is not None)
 
 
+@both_ways
+@pytest.mark.parametrize("prompt", ["Who was it?", "word " * 400])
+def test_a_short_system_prompt_that_a_template_leaves_out_is_told(prompt, streams):
+    """The count does not show it. Nothing more is asked about a short prompt, unless it is strict."""
+    messages = [Message("system", "Be brief."), Message("user", prompt)]
+    with FakeOllama() as server:
+        server.ollama.shown = {"template": UNTAUGHT}
+        context = answer(AyaReasoner("llama3.2", server.url), messages, streams).metadata["context"]
+        status = ("truncated", "system") if len(prompt) > 1500 else ("complete", None)
+        assert (context["status"], context.get("left_out")) == status
+        assert "told_by" not in context
+
+        with (
+            closing(AyaReasoner("llama3.2", server.url, strict_context=True)) as strict,
+            pytest.raises(ContextTruncatedError, match="messages of the role 'system'"),
+        ):
+            answer(strict, messages, streams)
+
+
 def test_a_template_is_read_as_often_for_a_long_conversation_as_for_a_short_one(monkeypatch):
     """It was read for each message: 400 took 16 s with a server's longest template."""
     read, roles_of = [], go_template.roles_of
