@@ -39,7 +39,7 @@ NO_MODEL = _any_of(
     r"no such model",
     r"^model is required\b",  # Ollama's, of a name that it can't read, such as a path
     r"no (router for|peer found for|local server found for) requested",  # llama-swap's
-    r"only \S+ allowed now, your model",  # FastChat's
+    r"only (\S+ | ?)allowed now, your model",  # FastChat's, where it has none, too
     r"could not find (suitable inference|real modelID)",
     r"\u6a21\u578b\u4e0d\u5b58\u5728",  # Zhipu's: the model does not exist
 )

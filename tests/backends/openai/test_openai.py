@@ -390,6 +390,7 @@ SAID = [
     (404, "no local server found for requested model not_found", "There is no model 'small'"),
     (404, "no peer found for requested model", "There is no model 'small'"),
     (400, "Only big&&vis allowed now, your model small", "There is no model 'small'"),
+    (400, "Only  allowed now, your model small", "There is no model 'small'"),
     (400, "model is required", "There is no model 'small'"),
     (400, "Unavailable model: small unavailable_model", "There is no model 'small'"),
     (400, "The requested model 'small' is not supported by any provider", "There is no model"),
