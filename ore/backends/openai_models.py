@@ -91,7 +91,8 @@ def _abilities(entry: dict[str, Any]) -> tuple[str, ...] | None:
         if is_list_of_texts(kinds) and kinds:
             words = [kind.lower() for kind in kinds]
             if _ANSWERS_NOTHING.issuperset(words):
-                return tuple("embedding" if word in _EMBEDS else word for word in words)
+                named = ("embedding" if word in _EMBEDS else word for word in words)
+                return tuple(dict.fromkeys(named))  # a server may repeat one as often as it likes
     return None
 
 

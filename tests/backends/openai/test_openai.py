@@ -937,6 +937,7 @@ def test_the_only_model_is_the_default(models, default):
     "about, able",
     [
         ({"capabilities": ["embed"]}, ("embedding",)),
+        ({"capabilities": ["embed"] * 100_000}, ("embedding",)),
         ({"model_type": "rerank"}, ("rerank",)),
         ({"type": "Embedding"}, ("embedding",)),
         ({"capabilities": ["streaming"], "type": "chat"}, None),
