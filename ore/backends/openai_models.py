@@ -24,7 +24,11 @@ _OLD_BUILDS = range(1000, 6000)
 _KINDS = ("capabilities", "categories", "labels", "model_type", "type")
 """Where lists say what a model is for: Infinity's, GPUStack's, Lemonade's, Xinference's, Together's."""
 _EMBEDS = frozenset(("embed", "embedding", "embeddings"))
-_ANSWERS_NOTHING = _EMBEDS | {"audio_embed", "classify", "image_embed", "rerank", "reranker"}
+_ANSWERS_NOTHING = _EMBEDS.union(
+    ("audio_embed", "classification", "classify", "image_embed", "rerank", "reranker", "reranking"),
+    ("audio", "image", "realtime-transcription", "speech_to_text", "text_to_speech"),
+    ("transcription", "tts", "video"),
+)
 _NO_LIST = (404, 405, 501)
 
 LOOK_UP_SECONDS = 10.0
