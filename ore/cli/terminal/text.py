@@ -75,14 +75,14 @@ class AnswerText:
         self._turned = turned(self._labels)
         own = "".join(each + normalize("NFD", each) for each in forms if not each.isascii())
         self._unbroken = _FILLERS + own  # wide, and may be inside a label
+        before = on_terminal(before)
         self._column = sum(map(width_of, before))
         self._begins_line = not before
         self._least, self._most = _range_of(before)  # columns since the last line end
         self._is_turned = turns(before)  # whether what follows may be shown to the left of the line
         self._word: list[str] = []
         self._word_width, self._seen_width = 0, width
-        self._is_cut, self._return = False, ""
-        self._out: list[str] = []
+        self._is_cut, self._return, self._out = False, "", list[str]()
 
     def feed(self, text: str) -> str:
         """Return what can be shown of the text that came so far and was not returned before."""

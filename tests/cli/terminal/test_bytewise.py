@@ -11,6 +11,7 @@ import pytest
 
 from ore.cli.terminal import bytewise
 from ore.cli.terminal.bytewise import is_bytewise, on_terminal, write_text
+from ore.cli.terminal.text import laid_out
 from ore.files.neutral import neutralise
 
 
@@ -20,6 +21,12 @@ def test_letters_are_numbers_there_and_files_have_every_letter(monkeypatch):
     monkeypatch.setattr(bytewise, "_ARE_THERE", True)
     assert on_terminal(text) == r"caf\xe9 \xc5\u011b \ub960 \U0001f600"
     assert neutralise(text) == text  # as in reports and in JUnit's files
+
+
+def test_an_answers_label_has_the_columns_of_its_numbers_there(monkeypatch):
+    monkeypatch.setattr(bytewise, "_ARE_THERE", True)
+    shown = laid_out("a" * 18 + "You: no", 40, "[\u65e5\u672c\u8a9e]: ")  # shown as 22 columns
+    assert shown == "\n" + "a" * 18 + "You: no"
 
 
 @pytest.mark.parametrize(
