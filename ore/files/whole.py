@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import select
+from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 
@@ -45,9 +46,14 @@ def is_stalled(stream: io.TextIOBase | None, seconds: float = GRACE) -> bool:
 
 
 class WhileRead:
-    """Writes and flushes texts piece by piece, and waits ``2 * GRACE`` for their reader in all."""
+    """Writes and flushes texts piece by piece, and waits ``2 * GRACE`` for their reader in all.
 
-    def __init__(self) -> None:
+    Args:
+        write: Writes a piece to a stream.
+    """
+
+    def __init__(self, write: Callable[[io.TextIOBase, str], None] = write_text) -> None:
+        self._write = write
         self._left = 2 * GRACE
 
     def __call__(self, stream: io.TextIOBase, text: str, _: bool = True) -> None:
@@ -57,7 +63,7 @@ class WhileRead:
             if is_stalled(stream, min(GRACE, self._left)):
                 raise OSError(errno.EAGAIN, "nobody reads it")
             self._left -= monotonic() - began
-            write_text(stream, text[at : at + _PIECE])
+            self._write(stream, text[at : at + _PIECE])
 
 
 def write_whole(file: io.RawIOBase | io.BufferedIOBase, data: bytes) -> None:

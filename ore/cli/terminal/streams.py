@@ -64,7 +64,7 @@ class Streams:
         self.stdin: io.BufferedIOBase | None = stdin
         self.stdout: io.TextIOBase | None = stdout
         self.stderr: io.TextIOBase | None = stderr
-        self._while_read = WhileRead()
+        self._while_read = WhileRead(write_text)
         self.stdin_is_terminal: bool = _is_terminal(stdin)
         self.stdout_is_terminal: bool = _is_terminal(stdout)
         self.stderr_is_terminal: bool = _is_terminal(stderr)

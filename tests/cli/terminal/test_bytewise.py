@@ -11,6 +11,7 @@ import pytest
 
 from ore.cli.terminal import bytewise
 from ore.cli.terminal.bytewise import is_bytewise, on_terminal, write_text
+from ore.cli.terminal.streams import Streams
 from ore.cli.terminal.text import laid_out
 from ore.files.neutral import neutralise
 
@@ -81,3 +82,12 @@ def test_no_terminal_of_an_earlier_call_is_asked():
     bytewise._UNASKED.append(io.StringIO())
     bytewise.look_for_bytewise(None, environ={})
     assert bytewise._UNASKED == [] and not bytewise.may_be_bytewise()
+
+
+def test_a_terminal_is_asked_also_for_what_is_written_after_a_stop():
+    terminal = io.StringIO()
+    streams = Streams(None, terminal, None)
+    streams.is_stopped = lambda: True
+    bytewise._UNASKED[:] = [terminal]
+    streams._write("\u06db[2J")
+    assert terminal.getvalue() == "\x1b%G\u06db[2J" and bytewise._UNASKED == []
