@@ -270,7 +270,7 @@ class _Rows:
     def _write(self, line: str) -> None:
         if self._console.stdout_is_terminal:
             self._console.end_progress()
-        self._console.document(line)
+        self._console.document(line, is_json=not self._options.csv)
 
     def _tick(self) -> None:
         now, tally = time.monotonic(), self._tally

@@ -229,7 +229,7 @@ def _show(run: Run, context: Context, response: Response, document: str | None) 
     console, options = run.console, run.options
     if options.artifact_out == "-":
         if document is not None:
-            console.document(document)
+            console.document(document, is_json=True)
     elif options.extract:
         block = _code_block(response.content)
         if isinstance(block, str):

@@ -29,9 +29,9 @@ OURS = re.compile(
 """What ORE itself, or readline, may send to a terminal besides text."""
 
 
-def document_of(text, width):
+def document_of(text, width, is_json=False):
     """A document as a terminal of that width shows it."""
-    return "".join(document_parts(text, lambda: width, LABELS))
+    return "".join(document_parts(text, lambda: width, LABELS, is_json))
 
 
 class OnTerminal:

@@ -155,16 +155,16 @@ class Console(Asking):
 
     # Documents and lists
 
-    def document(self, text: str) -> None:
+    def document(self, text: str, is_json: bool = False) -> None:
         """Write a whole document, ending in one newline; on a terminal, while it is laid out."""
         text = text if text.endswith("\n") else text + "\n"
-        for part in self._as_shown(text):
+        for part in self._as_shown(text, is_json):
             self._write(part, flush=True)
 
     def json(self, value: object) -> None:
         """Write one JSON document; raise ``ReasonerContractError`` for a value that has no JSON."""
         try:
-            self.document(json_encoder()(value))
+            self.document(json_encoder()(value), is_json=True)
         except (TypeError, ValueError, RecursionError) as exc:
             raise ReasonerContractError(f"The answer can't be written as JSON: {exc}.") from exc
 
@@ -172,7 +172,7 @@ class Console(Asking):
         """Write one JSON document, a list, value by value, so that it is never whole in memory."""
         encode, separator = json_encoder(), "[\n  "
         for value in values:
-            for part in self._as_shown(separator + encode(value).replace("\n", "\n  ")):
+            for part in self._as_shown(separator + encode(value).replace("\n", "\n  "), True):
                 self._write(part)
             separator = ",\n  "
         self._write("[]\n" if separator[0] == "[" else "\n]\n", flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from ore.cli.terminal.bytewise import on_terminal
@@ -9,6 +10,7 @@ from ore.cli.terminal.labels import ascii_of, has_label, turned
 from ore.cli.terminal.text import AnswerText
 
 _PART = 1 << 13  # characters that are laid out before they are written
+_COLON = re.compile('(?<!"):')  # in a text of JSON: the colon behind a key follows a quote
 
 
 def laying_out(
@@ -30,18 +32,21 @@ def in_parts(text: str) -> Iterator[str]:
     return (text[at : at + _PART] for at in range(0, len(text), _PART))
 
 
-def document_parts(text: str, width: Callable[[], int], labels: Sequence[str]) -> Iterator[str]:
+def document_parts(
+    text: str, width: Callable[[], int], labels: Sequence[str], is_json: bool = False
+) -> Iterator[str]:
     """Yield a text in parts, for 16 MiB of labels take half a minute.
 
     Its lines are as they are, neutral, and no label is at the terminal's left edge, whose ``width`` is
-    asked for as the lines are laid out: it may change meanwhile.
+    asked for as the lines are laid out: it may change meanwhile. In JSON, which has to stay that, the colon
+    of such a label is a number instead.
     """
     known = [ascii_of(label) for label in labels]
     known += turned(known)
     held, size, end = list[str](), 0, ""
     for line in on_terminal(text).split("\n"):
         held.append(end)
-        for part in _kept(line, width, labels) if has_label(line, known) else (line,):
+        for part in _kept(line, width, labels, is_json) if has_label(line, known) else (line,):
             held.append(part)
             if (size := size + len(part) + 1) > _PART:
                 yield "".join(held)
@@ -50,7 +55,13 @@ def document_parts(text: str, width: Callable[[], int], labels: Sequence[str]) -
     yield "".join(held)
 
 
-def _kept(line: str, width: Callable[[], int], labels: Sequence[str]) -> Iterator[str]:
+def _kept(
+    line: str, width: Callable[[], int], labels: Sequence[str], is_json: bool = False
+) -> Iterator[str]:
+    if is_json:
+        has_edge = "".join(_kept(line, width, labels)) != line
+        yield _COLON.sub(r"\\u003a", line) if has_edge else line
+        return
     kept = AnswerText(width(), "", labels, wraps=False)
     for part in in_parts(line):
         kept.width = width()

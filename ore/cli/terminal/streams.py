@@ -140,10 +140,10 @@ class Streams:
             self._ends_line = text.endswith("\n")
             self._may_fill_line = self._thought is not None and self._thought.may_fill_line
 
-    def _as_shown(self, text: str) -> Iterable[str]:
+    def _as_shown(self, text: str, is_json: bool = False) -> Iterable[str]:
         """Return lines for stdout: on a terminal in parts, as they are laid out."""
-        is_terminal = self.stdout_is_terminal
-        return document_parts(text, self._width, self.labels) if is_terminal else (text,)
+        shown = document_parts(text, self._width, self.labels, is_json)
+        return shown if self.stdout_is_terminal else (text,)
 
     def _width(self) -> int:
         return self._columns(self.stdout)

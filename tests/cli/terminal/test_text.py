@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 
 import pytest
@@ -348,3 +349,13 @@ def test_after_a_stop_the_answer_goes_on_at_the_left_edge():
     assert lines.feed("ee You: x four five ") == "three You: x four \nfive "
     lines.is_moved = True
     assert lines.feed("You: x ") == " You: x "
+
+
+@pytest.mark.parametrize("width", [0, 6, 24, 80])
+def test_json_stays_json_where_a_label_may_be_at_the_edge(width):
+    value = {"You: a": ["b" * 30 + ' you: c " ', "\\[AYA]: d", "e: f"], "g": {"h:": 'i"ore: j"'}}
+    for indent in (2, None):
+        shown = document_of(json.dumps(value, indent=indent), width, is_json=True)
+        assert json.loads(shown) == value
+        assert shown.count("\n") == json.dumps(value, indent=indent).count("\n")
+        assert document_of(shown, width) == shown  # nothing is at the edge
