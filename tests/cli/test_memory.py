@@ -43,6 +43,20 @@ def test_no_memory_for_an_error_s_own_sentence_is_said(ore, monkeypatch):
     assert (result.code, result.err) == (1, f"ore: {NO_MEMORY}\n")
 
 
+def test_no_memory_for_any_sentence_is_no_fault(monkeypatch):
+    """The process's entry has a sentence that takes none."""
+
+    def said(sentence):
+        if "fault" not in str(sentence):
+            raise MemoryError
+        return cli.advice.said(sentence)
+
+    monkeypatch.delenv("ORE_TRACEBACK")
+    monkeypatch.setattr(cli, "said", said)
+    with pytest.raises(MemoryError):
+        cli.run(["--verify"])
+
+
 @pytest.mark.parametrize("error", [SystemError("bad argument"), ImportError("no module")], ids=repr)
 def test_no_other_error_is_called_so(ore, error):
     with pytest.raises(type(error)):
