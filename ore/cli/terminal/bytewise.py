@@ -85,7 +85,8 @@ def ask_for_utf8(stream: io.TextIOBase | None) -> None:
     left = [each for each in _UNASKED if each is not stream]
     if stream is not None and len(left) < len(_UNASKED):
         _UNASKED[:] = left
-        whole.write_text(stream, _TAKE_UTF8)
+        with suppress(OSError, ValueError):  # nobody takes it: the text that follows says so
+            whole.write_text(stream, _TAKE_UTF8)
 
 
 def write_text(stream: io.TextIOBase, text: str, flush: bool = True) -> None:

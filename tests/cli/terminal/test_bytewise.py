@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import pty
@@ -91,3 +92,15 @@ def test_a_terminal_is_asked_also_for_what_is_written_after_a_stop():
     bytewise._UNASKED[:] = [terminal]
     streams._write("\u06db[2J")
     assert terminal.getvalue() == "\x1b%G\u06db[2J" and bytewise._UNASKED == []
+
+
+def test_a_terminal_that_takes_nothing_is_told_by_the_text_that_follows():
+    """As one that stops programs in the background (stty tostop), whose shell is gone."""
+
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise OSError(errno.EIO, "Input/output error")
+
+    bytewise._UNASKED[:] = [stream := Gone()]
+    bytewise.ask_for_utf8(stream)
+    assert bytewise._UNASKED == []
