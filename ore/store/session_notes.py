@@ -11,11 +11,12 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ore.files import OPEN_FLAGS, read_file, reason, replace_file
+from ore.files import OPEN_FLAGS, UnfitFileError, read_file, reason, replace_file
 from ore.files.neutral import one_line
 from ore.files.trust import distrust, distrust_now
 
@@ -73,7 +74,10 @@ def _append(path: Path, text: str) -> None:
     if why := distrust_now(path.parent):
         raise PermissionError(errno.EPERM, f"nothing in its folder is used: {why}")
     with suppress(FileNotFoundError):
-        if os.lstat(path).st_nlink > 1 and os.path.isfile(path):
+        found = os.lstat(path)
+        if not stat.S_ISREG(found.st_mode):
+            raise UnfitFileError(errno.EINVAL, "it is not a regular file")
+        if found.st_nlink > 1:
             # A copy made of links, or a trap: what else has those bytes is not ours to change.
             replace_file(path, [read_file(path, _LIMIT, follow=False)[0]])
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | OPEN_FLAGS

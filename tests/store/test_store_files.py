@@ -370,6 +370,17 @@ def test_a_run_is_not_noted_in_a_copy_that_was_made_of_links(store):
         store.add_runs("other", {"c": "c" * 64})
 
 
+def test_a_run_is_noted_in_nothing_but_a_file(store):
+    store.save(Session(), "talk")
+    os.mkfifo(store.root / "talk.runs")
+    (store.root / "talk.sizes").symlink_to(store.root / "elsewhere")
+    with pytest.raises(OSError, match="it is not a regular file"):
+        store.add_runs("talk", {"a": "a" * 64})
+    with pytest.raises(OSError, match="it is not a regular file"):
+        store.add_size("talk", "a", 7, "a" * 64)
+    assert not (store.root / "elsewhere").exists()
+
+
 @pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
 def test_a_folder_that_none_can_be_called_is_an_error_of_ore_s(name, tmp_path):
     """A program may take the name from anywhere: a NUL, or half a character, is no fault of ORE's."""
