@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ore.backends.address import Host
 from ore.backends.effective import parameters_of
-from ore.backends.go_template import without_place
+from ore.backends.go_template import RUNS_LLAMA_CPP, Version, without_place
 from ore.backends.joining import fewer_read, not_read
 from ore.backends.model_options import natural
 from ore.backends.ollama_models import if_known, is_of_cloud, trained_window
@@ -28,7 +28,6 @@ _FAR_FEWER = 4  # a prompt of so many times fewer tokens than its text can have 
 _FITS_ANY = 1500  # tokens that hardly any window is too small for
 _LARGE = 1 << 15  # a window, in tokens
 _FEW, _MOST_REFUSED = 4, 1 << 20  # messages, and bytes times messages, that are refused fast
-_ROUNDS_FROM = (0, 30)  # the version that runs llama.cpp
 _ROUNDED = 256  # what llama.cpp makes a window a multiple of
 
 Refuses = Callable[[], bool | None]
@@ -115,7 +114,7 @@ def context_of(
     window: int | None,
     counts: Mapping[str, Any],
     asked: Mapping[str, Any],
-    version: Callable[[], tuple[int, ...]],
+    version: Version,
     show: Show,
 ) -> dict[str, Any]:
     """Return whether ``messages`` fitted this ``window``, as ``window.outcome`` does.
@@ -154,7 +153,7 @@ def context_of(
     if reading.is_cut:
         return {**found, "status": "truncated", "told_by": "server"}
     if found["status"] == "complete" and (reading.refuses or reading.is_strict):
-        if (lost := _placed(messages, shown)[0]) is not None:  # too little for the count to show it
+        if (lost := _placed(messages, shown, numbers)[0]) is not None:  # too short to be counted
             return {**found, "status": "truncated", "left_out": lost.role}
         if reading.refuses and is_refusing():
             return {**found, "told_by": "server"}
@@ -172,14 +171,15 @@ def context_of(
 
 
 def _placed(
-    messages: list[Message], shown: Callable[[], dict[str, Any]]
+    messages: list[Message], shown: Callable[[], dict[str, Any]], version: Version = tuple
 ) -> tuple[Message | None, list[int]]:
     """Return the first message that the model's template has no place for, and where the others stand.
 
-    The template, which may take long to read, is read once for a role.
+    The template, which may take long to read, is read once for a role. Without a ``version`` (as for
+    ``without_place``) the one that is shown is taken for it: the count says that something is missing.
     """
     of_role = {each.role: each for each in messages}
-    lost = None if {*of_role} == {"user"} else without_place(shown(), messages)
+    lost = None if {*of_role} == {"user"} else without_place(shown(), messages, version)
     if lost is None:
         return None, []
     gone = {role for role, each in of_role.items() if without_place(shown(), [each])}
@@ -207,15 +207,13 @@ def does_refuse(ask: Callable[[dict[str, Any]], object], model: str) -> bool | N
     return False
 
 
-def _room(
-    size: int, shown: Callable[[], dict[str, Any]], version: Callable[[], tuple[int, ...]]
-) -> int:
+def _room(size: int, shown: Callable[[], dict[str, Any]], version: Version) -> int:
     """Return how many tokens a model really has room for, in a window that is said to be of a size.
 
     Only a prompt is held against the size itself: see ``window.half_counts``.
     """
     rounded = -(-size // _ROUNDED) * _ROUNDED
-    if rounded == size or version() < _ROUNDS_FROM:
+    if rounded == size or version() < RUNS_LLAMA_CPP:
         return size
     is_gguf = part(shown(), "details").get("format") == "gguf"
     return min(rounded, trained_window(shown()) or size) if is_gguf else size

@@ -9,7 +9,7 @@ its protocol with templates of another language.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ore.backends.joining import Groups, joined, left_out
@@ -17,6 +17,13 @@ from ore.errors import BackendError
 from ore.types import Message
 
 ROLES = ("system", "user", "assistant")
+Version = Callable[[], tuple[int, ...]]
+"""Asked for the numbers of a server's version; none where they are not known."""
+
+RUNS_LLAMA_CPP = (0, 30)
+"""The version of Ollama from which llama.cpp runs its models."""
+_BARE = "{{ .Prompt }}"
+"""What Ollama shows as the template of a model without one."""
 
 _LONGEST = 1 << 17
 """Characters of a template that is read; a longer one is not known."""
@@ -140,22 +147,45 @@ def is_known_to_lose(shown: Mapping[str, Any]) -> bool:
     return isinstance(template, str) and "{%" in template and roles_of(template) is None
 
 
-def without_place(shown: Mapping[str, Any], messages: Sequence[Message]) -> Message | None:
-    """Return the first message whose role has no place in a model's template; None is not known."""
-    if is_template_unused(shown):
+def is_bare(shown: Mapping[str, Any], version: Version) -> bool:
+    """Return whether a model is sent the text of the prompt alone, for it has no chat template.
+
+    llama.cpp may write the prompt of such a model with a template of its own, which has every role.
+    """
+    return _is_shown_bare(shown) and version() < RUNS_LLAMA_CPP
+
+
+def _is_shown_bare(shown: Mapping[str, Any]) -> bool:
+    template = shown.get("template")
+    is_used = isinstance(template, str) and not is_template_unused(shown)
+    return is_used and str(template).strip() == _BARE
+
+
+def without_place(
+    shown: Mapping[str, Any], messages: Sequence[Message], version: Version = tuple
+) -> Message | None:
+    """Return the first message whose role has no place in a model's template; None is not known.
+
+    Args:
+        version: Asked where the model may have none; with that of ``RUNS_LLAMA_CPP`` it is not known.
+    """
+    if is_template_unused(shown) or _is_shown_bare(shown) and version() >= RUNS_LLAMA_CPP:
         return None
     roles = roles_of(shown.get("template"))
     return next((each for each in messages if roles and each.role not in roles), None)
 
 
 def arriving(
-    shown: Mapping[str, Any], messages: list[Message]
+    shown: Mapping[str, Any], messages: list[Message], version: Version = tuple
 ) -> tuple[list[Message], Groups | None]:
     """Return the messages as they are to be sent, and which were joined; None where none was.
+
+    Args:
+        version: As for ``without_place``.
 
     Raises:
         BackendError: The template has no place for one of them.
     """
-    if (lost := without_place(shown, messages)) is not None:
+    if (lost := without_place(shown, messages, version)) is not None:
         raise BackendError(left_out(lost))
     return joined(messages) if is_known_to_lose(shown) else (messages, None)

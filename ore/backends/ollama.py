@@ -102,7 +102,8 @@ class OllamaBackend(Backend):
         num_ctx, seconds = natural(settings.options, "num_ctx") or None, time_for(KNOWN_SECONDS)
         size = self._client.window(model_id, num_ctx=num_ctx, size=0, seconds=seconds)
         shown = if_known(lambda s: self._client.show(model_id, s))
-        return prompt_facts(shown, size, messages, is_set=bool(num_ctx), joins=settings.joins)
+        how = bool(num_ctx), settings.joins, lambda: numbers_of(if_known(self._client.version))
+        return prompt_facts(shown, size, messages, *how)
 
     def in_force(self, model_id: str, settings: Settings) -> dict[str, Any]:
         return in_force(if_known(lambda s: self._client.show(model_id, s)), settings.options)
@@ -196,7 +197,9 @@ class AyaReasoner(StreamingReasoner):
         self._client.prepared()  # which takes nothing of the deadline
         ends, groups = Deadline.of_turn(self.deadline), None
         if self.settings.joins:
-            messages, groups = ollama_models.to_arrive(lambda _: self._show(ends), messages)
+            messages, groups = ollama_models.to_arrive(
+                lambda _: self._show(ends), self._version, messages
+            )
         request, texts = self._request(messages, ends)
         told = Logprobs() if "logprobs" in self._asked else None
         size, looks_early = None, self.strict_context or self._leaves_at_once
@@ -298,15 +301,12 @@ class AyaReasoner(StreamingReasoner):
     ) -> Response:
         """Build the response from its last part; the answer is out already, so this may ask."""
         metadata = ollama_models.told_at_the_end(last, self.model_id, self.host.url)
-        also: dict[str, Any] = {"joined": groups, "thinking": answer.thinking or None}
-        tools = answer.asks_for_tools or None
-        also |= {"images": hashes(messages) or None, "asked_for_tools": tools}
-        metadata |= {k: v for k, v in also.items() if v is not None} | deepcopy(self._asked)
+        also: dict[str, Any] = {"joined": groups, "thinking": answer.thinking}
+        also |= {"images": hashes(messages), "asked_for_tools": answer.asks_for_tools}
+        metadata |= {k: v for k, v in also.items() if v} | deepcopy(self._asked)
         size = size or self._window(reading.texts, metadata["prompt_eval_count"])
-        show = partial(self._client.show, self.model_id)
-        metadata["context"] = context_of(
-            messages, reading, size, metadata, self._asked, self._version, show
-        )
+        asked = self._asked, self._version, partial(self._client.show, self.model_id)
+        metadata["context"] = context_of(messages, reading, size, metadata, *asked)
         if reading.is_strict:
             check_context(self.host, metadata["context"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)

@@ -13,7 +13,7 @@ from ore.backends import Model, by_choice, failures, is_preferred
 from ore.backends.address import Host, ollama_authorization, text_without_key
 from ore.backends.answer import COUNTS, count, known_count
 from ore.backends.effective import parameters_of, template_digest
-from ore.backends.go_template import arriving, has_renderer, is_template_unused, without_place
+from ore.backends.go_template import Version, arriving, has_renderer, is_bare, without_place
 from ore.backends.http import Deadline, shorten
 from ore.backends.joining import joined
 from ore.backends.look_ups import KNOWN_SECONDS, time_for
@@ -126,21 +126,21 @@ def may_have_more(shown: Entry) -> bool:
 
 
 def to_arrive(
-    show: Callable[[float], Entry], messages: list[Message]
+    show: Callable[[float], Entry], version: Version, messages: list[Message]
 ) -> tuple[list[Message], list[list[int]] | None]:
     """Return what is to be sent; the server is asked only where two neighbours have one role."""
     if all(before.role != after.role for before, after in pairwise(messages)):
         return messages, None
-    return arriving(if_known(show) or {}, messages)
+    return arriving(if_known(show) or {}, messages, version)
 
 
 def prompt_facts(
     shown: Entry | None,
     window: int | None,
     messages: list[Message],
-    *,
     is_set: bool,
     joins: bool,
+    version: Version = tuple,
 ) -> dict[str, Any]:
     """Return what is known of a model's prompt: see ``Backend.prompt_facts``.
 
@@ -149,6 +149,7 @@ def prompt_facts(
         window: The context window in tokens that was asked for, or that a loaded model has.
         is_set: Whether it was asked for; else the model's own comes before it.
         joins: Whether messages are joined where the template would lose one.
+        version: As for ``without_place``.
 
     Raises:
         BackendError: The template has no place for a message of a turn that has to be joined.
@@ -164,23 +165,22 @@ def prompt_facts(
         "window": given_window(window, shown) if window else None,
         "template": template,
         "parameters": parameters,
-        "groups": arriving(shown, messages)[1] if joins and has_neighbours else None,
-        "notes": tuple(_notes(shown, messages)),
+        "groups": arriving(shown, messages, version)[1] if joins and has_neighbours else None,
+        "notes": tuple(_notes(shown, messages, version)),
         "why": "An Ollama server does not show the prompt that it makes of the messages, or count it.",
     }
 
 
-def _notes(shown: Entry, messages: list[Message]) -> Iterator[str]:
+def _notes(shown: Entry, messages: list[Message], version: Version) -> Iterator[str]:
     """Yield what a model reads besides the messages, or does not read of them, in sentences."""
-    if (lost := without_place(shown, messages)) is not None:
+    if (lost := without_place(shown, messages, version)) is not None:
         yield f"The model's chat template has no place for a message of the role '{lost.role}'."
     if _text(shown.get("system")) and messages[0].role != "system":
         text = shorten(shown["system"])
         yield f"The model reads the system prompt of its Modelfile: {text!r}."
     if isinstance(own := shown.get("messages"), list) and own:
         yield f"The model reads messages of its Modelfile before these: {len(own)}."
-    template = _text(shown.get("template")) or ""  # Ollama shows one always, others often none
-    if template.strip() == "{{ .Prompt }}" and not is_template_unused(shown):
+    if is_bare(shown, version):
         yield (
             "The model has no chat template, perhaps because it was not trained to chat: it "
             "is sent the text of the prompt alone."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from ore.backends.go_template import arriving, is_known_to_lose, roles_of
@@ -250,6 +252,15 @@ def test_what_has_no_place_is_an_error_before_the_call():
         assert server.chats == []
 
 
+@pytest.mark.parametrize("version, parts", [("0.29.9", None), ("0.30.0", 3), ("", None)])
+def test_a_turn_of_a_model_without_a_template_is_sent_where_llama_cpp_has_one(version, parts):
+    with FakeOllama(version=version) as server:
+        server.ollama.shown = {"template": "{{ .Prompt }}"}
+        with nullcontext() if parts else pytest.raises(BackendError, match="the role 'system'"):
+            assert "joined" not in ask(server, [SYSTEM, SKILL, PROMPT]).metadata
+        assert [len(each.json["messages"]) for each in server.chats] == [parts][: bool(parts)]
+
+
 def test_answers_that_have_no_place_need_a_new_conversation():
     template = '{{ range .Messages }}{{ if eq .Role "user" }}{{ .Content }}{{ end }}{{ end }}'
     shown = {"template": template, "modelfile": "FROM x\nTEMPLATE c\n"}
@@ -305,6 +316,8 @@ def test_the_plan_says_what_would_be_joined(writing, shown, flags, groups, parts
 @pytest.mark.parametrize(
     "shown, flags, said",
     [
+        ({"template": "{{ .Prompt }}", "version": "0.30.0"}, ["--no-system"], ""),
+        ({"template": "{{ .Prompt }}", "version": "0.30.0"}, [], ""),
         ({"system": "Be a pirate."}, ["--no-system"], "the system prompt of its Modelfile: 'Be a"),
         ({"system": "Be a pirate."}, [], ""),
         ({"system": ["Be"], "messages": "x"}, ["--no-system"], ""),
@@ -318,7 +331,7 @@ def test_the_plan_says_what_would_be_joined(writing, shown, flags, groups, parts
     ],
 )
 def test_the_plan_says_what_an_ollama_model_reads_besides_or_not_at_all(shown, flags, said):
-    with FakeOllama() as server:
+    with FakeOllama(version=shown.get("version", "0.29.9")) as server:
         server.ollama.shown = shown
         argv = ("hi", "--dry-run", *flags)
         plan = run_ore(*argv, open_backend=lambda *_: OllamaBackend(server.url)).json

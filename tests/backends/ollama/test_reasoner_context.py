@@ -527,7 +527,8 @@ def test_the_window_of_a_model_that_is_not_kept_is_asked_for_in_time(keep_alive,
     with FakeOllama(reply="Paris it is.", delay=0.2) as server:
         reasoner = AyaReasoner("llama3.2", server.url, keep_alive=keep_alive, strict_context=strict)
         context = answer(reasoner, HELLO, streams).metadata["context"]
-        assert [seen.path for seen in server.requests] == ["/api/chat", "/api/ps"]
+        of_template = ["/api/show"] * strict
+        assert [seen.path for seen in server.requests] == ["/api/chat", "/api/ps", *of_template]
         assert server.ollama.loaded == {}
     assert (context["status"], context["window"]) == ("complete", 4096)
 
@@ -835,7 +836,7 @@ def test_what_a_template_leaves_out_is_not_said_to_be_the_windows_fault(
 def test_a_short_system_prompt_that_a_template_leaves_out_is_told(prompt, streams):
     """The count does not show it. Nothing more is asked about a short prompt, unless it is strict."""
     messages = [Message("system", "Be brief."), Message("user", prompt)]
-    with FakeOllama() as server:
+    with FakeOllama(version="0.29.9") as server:
         server.ollama.shown = {"template": UNTAUGHT}
         context = answer(AyaReasoner("llama3.2", server.url), messages, streams).metadata["context"]
         status = ("truncated", "system") if len(prompt) > 1500 else ("complete", None)
@@ -847,6 +848,19 @@ def test_a_short_system_prompt_that_a_template_leaves_out_is_told(prompt, stream
             pytest.raises(ContextTruncatedError, match="messages of the role 'system'"),
         ):
             answer(strict, messages, streams)
+
+
+@both_ways
+@pytest.mark.parametrize("prompt", ["Who was it?", "word " * 400])
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_a_model_without_a_template_has_one_of_llama_cpps_own(prompt, is_strict, streams):
+    """Ollama 0.30 and newer shows the bare one all the same; a real 0.33 gave the model every message."""
+    messages = [Message("system", "Be brief."), Message("user", prompt)]
+    with FakeOllama(version="0.30.0") as server:
+        server.ollama.shown = {"template": UNTAUGHT}
+        reasoner = AyaReasoner("llama3.2", server.url, strict_context=is_strict)
+        context = answer(reasoner, messages, streams).metadata["context"]
+    assert context["status"] == "complete" and "left_out" not in context
 
 
 def test_a_template_is_read_as_often_for_a_long_conversation_as_for_a_short_one(monkeypatch):
