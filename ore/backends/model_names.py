@@ -120,13 +120,18 @@ def checked_models(found: list[Any]) -> list[Any]:
     return found
 
 
+def holds_login(name: str) -> bool:
+    """Return whether a name is an address that holds a key, or a user name and a password."""
+    return _LOGIN.match(name) is not None
+
+
 def checked_name(text: str) -> str:
     """Return a name that plans and artifacts may hold.
 
     Raises:
         UsageError: It is an address that holds a key, or a user name and a password.
     """
-    if _LOGIN.match(text):
+    if holds_login(text):
         raise UsageError(
             f"'{shown_name(text)}' can't be a model's name: it holds a user name or a password. Name "
             f"the model alone, and its server with `host=`."

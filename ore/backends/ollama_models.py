@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from itertools import islice, pairwise
+from itertools import filterfalse, islice, pairwise
 from typing import Any
 
 from ore.backends import Model, by_choice, failures, is_preferred
@@ -17,7 +17,7 @@ from ore.backends.go_template import Version, arriving, has_renderer, is_bare, w
 from ore.backends.http import Deadline, shorten
 from ore.backends.joining import joined
 from ore.backends.look_ups import KNOWN_SECONDS, time_for
-from ore.backends.model_names import can_be_sent, checked_models
+from ore.backends.model_names import can_be_sent, checked_models, holds_login
 from ore.backends.model_options import natural
 from ore.backends.window import find_model
 from ore.errors import BackendError, BackendTimeoutError, OreError
@@ -79,6 +79,7 @@ def default_of(
 
     One that runs elsewhere, as in Ollama's cloud, is never chosen: what is asked of it leaves the machine.
     Of several, neither is one of which it was not said in time what it can do, unless it is preferred.
+    One whose name holds a login is passed over, for no turn may be asked of it.
 
     Args:
         untold: Raised where none is chosen and what some can do was not said in time.
@@ -93,7 +94,7 @@ def default_of(
             late.add(name)
             raise
 
-    for name in islice(by_choice(list(left)), _MOST_ASKED):
+    for name in islice(filterfalse(holds_login, by_choice(list(left))), _MOST_ASKED):
         model = _described(name, left[name], asked)
         is_known = model.capabilities is not None or name not in late
         if model.can_answer and (is_known or is_only or is_preferred(name)):

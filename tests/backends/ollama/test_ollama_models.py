@@ -58,7 +58,7 @@ def test_of_what_each_model_can_do_no_more_is_kept_than_models_can():
         assert model.can_answer and len(str(model.capabilities)) < 1000
 
 
-def test_a_model_that_runs_elsewhere_is_never_the_default():
+def test_a_model_that_runs_elsewhere_or_can_not_be_asked_is_never_the_default():
     away = {"remote_host": "https://ollama.com:443", "capabilities": ["completion"]}
     here, embeds = {"capabilities": ["completion"]}, {"capabilities": ["embedding"]}
 
@@ -69,6 +69,8 @@ def test_a_model_that_runs_elsewhere_is_never_the_default():
         ({"a:cloud": away, "llama3.2:x-cloud": away, "z:1b": here}, "z:1b"),
         ({"a:cloud": away, "b:1b": embeds}, None),
         ({"a:cloud": away}, None),
+        ({"//ada:PW@box": here, "http://ada:PW@box/m": here, "z:1b": here}, "z:1b"),
+        ({"//ada:PW@box": here}, None),
     ):
         assert default_of(known, show) == chosen
 
