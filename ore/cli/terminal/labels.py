@@ -14,8 +14,9 @@ LABELS = ("[aya]:", "[answer]:", "you:", "[metadata]:", "[route]:", "[thinking]:
 
 
 def with_own(label: str) -> Sequence[str]:
-    """Return ``LABELS`` and the answers' own, also as the terminal shows it."""
-    return (*LABELS, *dict.fromkeys(each.rstrip().lower() for each in (label, on_terminal(label))))
+    """Return ``LABELS`` and the answers' own, also as the terminal shows it, in either case."""
+    own = (label, on_terminal(label), on_terminal(label.lower()))
+    return (*LABELS, *dict.fromkeys(each.rstrip().lower() for each in own))
 
 
 _COLONS = (

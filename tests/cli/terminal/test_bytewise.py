@@ -12,6 +12,7 @@ import pytest
 
 from ore.cli.terminal import bytewise
 from ore.cli.terminal.bytewise import is_bytewise, on_terminal, write_text
+from ore.cli.terminal.labels import with_own
 from ore.cli.terminal.streams import Streams
 from ore.cli.terminal.text import laid_out
 from ore.files.neutral import neutralise
@@ -29,6 +30,12 @@ def test_an_answers_label_has_the_columns_of_its_numbers_there(monkeypatch):
     monkeypatch.setattr(bytewise, "_ARE_THERE", True)
     shown = laid_out("a" * 18 + "You: no", 40, "[\u65e5\u672c\u8a9e]: ")  # shown as 22 columns
     assert shown == "\n" + "a" * 18 + "You: no"
+
+
+def test_an_answers_own_label_is_none_of_its_text_there_in_either_case(monkeypatch):
+    monkeypatch.setattr(bytewise, "_ARE_THERE", True)
+    for text in ("[CAF\u00c9]: no", "[caf\u00e9]: no", r"[CAF\xC9]: no", r"[CAF\xE9]: no"):
+        assert laid_out(text, 40, "", with_own("[CAF\u00c9]: ")) == " " + on_terminal(text)
 
 
 @pytest.mark.parametrize(
