@@ -32,7 +32,6 @@ from ore.backends.server_words import (
     NO_QUOTA,
     NOT_ALLOWED,
     NOTHING_THERE,
-    OF_BOTH,
     OF_ONE_TURN,
     TOO_LONG,
     UNPAID,
@@ -41,6 +40,7 @@ from ore.backends.server_words import (
     innermost,
     loads,
     openai_words,
+    what_does_not_fit,
 )
 from ore.backends.turn_errors import NothingAnswersError, TurnFailedError, TurnTooLargeError
 from ore.errors import BackendError, CapabilityError, ContextTruncatedError, ModelNotFoundError
@@ -127,9 +127,7 @@ def reported_error(
         )
     if re.search(TOO_LONG, message):
         kind = ContextTruncatedError if strict else TurnTooLargeError
-        what, way = "The prompt does", "shorten it"
-        if re.match(OF_BOTH, message):
-            what, way = "The prompt and its answer do", f"{way}, lower `options['num_predict']`"
+        what, way = what_does_not_fit(message)
         sentence = (
             f"{what} not fit the model's context window{sizes} ({shown}): {way}, or give the model a "
             f"larger window."

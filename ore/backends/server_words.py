@@ -6,6 +6,7 @@ Each server has its own, for the protocols name only a few. A word that is not k
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from ore.backends.answer import known_count
@@ -115,6 +116,9 @@ OF_BOTH = (
     r".*(max_(completion_|new_)?tokens|completion|output tokens|mid-generation|max_length \()"
 )
 """Said where the prompt and the answer that is asked for do not fit together, and the first alone may."""
+OF_ALL = r"(?i)context size has been exceeded"
+"""Said by llama.cpp's server where what it answers at once fills a window that is shared; LM Studio's
+passes it on. A prompt that does not fit by itself is refused in other words."""
 FILTERED = _any_of(
     r"content[ _](filter(?! timed out)|management policy|policy_violation)",
     r"(prompt|input|content) (was )?flagged",
@@ -212,6 +216,16 @@ def innermost(text: Any) -> tuple[str, str]:
         value = parsed.get("error") or parsed.get("message") or text
     words = value if isinstance(value, str) else json.dumps(value)
     return words[:MOST_JUDGED], sizes
+
+
+def what_does_not_fit(message: str) -> tuple[str, str]:
+    """Return what an error says does not fit the model's window, with its verb, and the way out of it."""
+    if re.match(OF_BOTH, message):
+        return "The prompt and its answer do", "shorten it, lower `options['num_predict']`"
+    if re.search(OF_ALL, message):
+        what = "The prompt and its answer, with all that the server is asked at once, do"
+        return what, "ask fewer at once, shorten it"
+    return "The prompt does", "shorten it"
 
 
 def loads(body: bytes) -> Any:

@@ -634,6 +634,21 @@ def test_each_server_s_words_for_a_prompt_that_does_not_fit_are_known(text, stat
             reasoner(fake, strict_context=True).reason(ASKED)
 
 
+def test_a_window_that_requests_share_may_be_full_of_the_others():
+    with FakeOpenAI() as fake:
+        fake.play = [
+            *fake.events()[:1],
+            event(error={"message": "Context size has been exceeded."}),
+        ]
+        with pytest.raises(TurnTooLargeError) as caught:
+            reasoner(fake).reason(ASKED)
+    assert str(caught.value) == (
+        "The prompt and its answer, with all that the server is asked at once, do not fit the model's "
+        "context window (Context size has been exceeded): ask fewer at once, shorten it, or give the "
+        "model a larger window."
+    )
+
+
 @pytest.mark.parametrize(
     "text",
     [
