@@ -281,7 +281,8 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
         messages: list[Message],
         deadline: Deadline,
     ) -> Response:
-        entry = self._entry(deadline, metadata.get("response_model"))
+        entry = self._entry(deadline, answered := metadata.get("response_model"))
+        metadata |= openai_models.answered_as(entry, self.model_id, answered)
         images, read = hashes(messages), metadata["prompt_eval_count"]
         expected = window.estimate(texts, len(images))
         metadata["context"] = window.outcome(

@@ -79,6 +79,12 @@ def names_of(entry: dict[str, Any]) -> set[str]:
     return {entry["id"], *(name for name in others if isinstance(name, str))}
 
 
+def answered_as(entry: dict[str, Any], asked: str, answered: str | None) -> dict[str, str]:
+    """Return ``response_model`` as it was asked for, where a list says that this is a name of it, too."""
+    is_one = bool(entry) and names_of(entry).issuperset((asked, answered))
+    return {"response_model": asked} if is_one else {}
+
+
 def described(entry: dict[str, Any]) -> Model:
     """Return what a list says of a model; most servers give only its name."""
     about, quantization = meta_of(entry), word(part(entry, "meta").get("ftype"))

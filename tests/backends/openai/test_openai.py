@@ -337,6 +337,22 @@ def test_the_only_model_s_window_is_that_of_the_model_which_answers_to_any_name(
     assert (response.model_id, response.metadata["response_model"]) == ("small", "small")
 
 
+@pytest.mark.parametrize(
+    "aliases, said",
+    [
+        (["other", "small"], "small"),
+        (["other"], "other"),
+        ("small", "other"),
+        ([[], "small"], "small"),
+    ],
+    ids=repr,
+)
+def test_another_of_a_model_s_names_is_no_other_model(aliases, said):
+    with FakeOpenAI(models=("other", "b"), about={"aliases": aliases}, serves_any=True) as fake:
+        fake.play = [event({"content": "Hello."}, "stop", model="other"), DONE]
+        assert reasoner(fake).reason(ASKED).metadata["response_model"] == said
+
+
 def test_a_model_that_says_that_it_sees_no_images_is_sent_none():
     image = [Message("user", "What is it?", images=(PNG,))]
     with FakeOpenAI(about={"architecture": {"input_modalities": ["text"]}}) as fake:
