@@ -63,8 +63,8 @@ CAN_NOT = _any_of(
     r"response_format.{0,40} is unavailable",  # DeepSeek's, of a schema
 )
 """Said of what a model, or its server, is not able to do."""
-NO_CHAT = r"(?i)not support chat|not a chat model"
-"""Said of a model for embeddings, or for another question: Ollama's, vLLM's and OpenAI's servers."""
+NO_CHAT = r"(?i)not support (chat|completions)|not a chat model"
+"""Said of a model for embeddings, or for another question: by Ollama, vLLM, OpenAI and llama.cpp."""
 TOO_LONG = _any_of(
     r"context[_ ](length|size)[_ ](has been )?exceeded",
     r"context ?window ?exceed(ed|s limit)",

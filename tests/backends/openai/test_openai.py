@@ -425,6 +425,11 @@ SAID = [
     (400, "Input exceeds the max input token limit", "does not fit the model's context window"),
     (400, "The model does not support Chat Completions API", "does not chat (The model does not"),
     (
+        501,
+        "This server does not support completions. Start it without `--embeddings`",
+        "does not chat (This server does not",
+    ),
+    (
         400,
         "This is not a chat model and thus not supported in v1/chat",
         "does not chat (This is not",
