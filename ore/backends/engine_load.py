@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ore.backends import gguf, hardware
+from ore.backends import gguf, gguf_kinds, hardware
 from ore.backends.engine_folder import LOG, SOCKET, open_log, private_folder, read_log, remove
 from ore.backends.engine_package import PACKAGE, check_installed
 from ore.backends.http import Deadline, shorten
@@ -96,7 +96,7 @@ class EngineProcess:
         head = gguf.read_head(path)
         self.longest: int = longest_window(path, head)
         window = min(window, self.longest)
-        if why := gguf.why_silent(head):
+        if why := gguf_kinds.why_silent(path, head):
             raise CapabilityError(f"{path} {why}: use another model.")
         size = gguf.size_of(path)
         self._path, self._has_given_template = path, bool(template)

@@ -12,11 +12,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ore.backends import Model
-from ore.backends.model_names import shown_name
-from ore.errors import FileAccessError, OreError
+from ore.errors import FileAccessError
 from ore.files import read_regular
-from ore.files.neutral import word
 from ore.files.reached import why_unknown
 from ore.files.strictjson import above_zero
 
@@ -65,21 +62,6 @@ _FILE_TYPES = {
     **{36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4"},
 }
 """What llama.cpp calls the numbers of ``general.file_type``."""
-_PIECES = {
-    "mmproj": "is the part of a model that takes in images or sound",
-    "adapter": "is an adapter, which changes a model and is not one",
-    "imatrix": "says how a model's numbers are rounded, and is not a model",
-    "draft": "guesses what another model writes, to make that faster, and is not a model by itself",
-    "encoder": "reads a prompt with an encoder, which the embedded engine does not run",
-}
-"""What a file is that answers no prompt, by its ``general.type``, or by its architecture's."""
-_TYPES = {"clip": "mmproj", "t5": "encoder"} | dict.fromkeys(
-    "eagle3 dflash gemma4-assistant".split(), "draft"
-)
-_DIFFUSES = "writes all words of an answer at once (diffusion), which the embedded engine does not"
-_DIFFUSION = "diffusion.shift_logits"
-_EMBEDS = "is a model for embeddings and writes no text"
-_EMBEDDERS = {"t5encoder", "llama-embed", "gemma-embedding", "gemma-embedding2"}  # may not say so
 
 
 def check_kind(path: Path) -> None:
@@ -238,40 +220,6 @@ def _read(
 def architecture_value(head: dict[str, Any], name: str) -> Any:
     """Return the value of a key that is named after the model's architecture; None without it."""
     return head.get(f"{head.get('general.architecture')}.{name}")
-
-
-def why_silent(head: dict[str, Any]) -> str:
-    """Return why a file answers no prompts, in words that go behind its name; empty where it does."""
-    architecture = head.get("general.architecture")
-    kind = _TYPES.get(str(architecture), head.get("general.type"))
-    return _PIECES.get(str(kind), "") or _DIFFUSES * (_DIFFUSION in head) or _EMBEDS * embeds(head)
-
-
-def embeds(head: dict[str, Any]) -> bool:
-    """Whether a model turns text into numbers only."""
-    is_causal = architecture_value(head, "attention.causal") is not False
-    is_pooled = above_zero(architecture_value(head, "pooling_type")) is not None
-    is_made_so = not is_causal or is_pooled or head.get("general.architecture") in _EMBEDDERS
-    return is_made_so and _DIFFUSION not in head
-
-
-def described(name: str, path: Path) -> Model:
-    """Return what the first file of the model ``name``, at ``path``, says of it, and its size."""
-    try:
-        head = read_head(path)
-        size = size_of(path)
-    except (OSError, OreError):
-        return Model(name)
-    why = "" if embeds(head) else why_silent(head)
-    return Model(
-        name,
-        size,
-        word(head.get("general.size_label")),
-        quantization(head),
-        window_of(head),
-        ("embedding",) if embeds(head) else ("completion",) * (not why),
-        problem=f"{shown_name(name)} {why}, and can't be asked." if why else None,
-    )
 
 
 def window_of(head: dict[str, Any]) -> int | None:

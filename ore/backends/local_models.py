@@ -14,7 +14,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ore.backends import Model, Progress, gguf, mended, preferred_of, remembered, weights
+from ore.backends import (
+    Model,
+    Progress,
+    gguf,
+    gguf_kinds,
+    mended,
+    preferred_of,
+    remembered,
+    weights,
+)
 from ore.backends.manifest import Manifest
 from ore.backends.model_names import ModelName
 from ore.backends.shelf import Shelf, shelves
@@ -238,7 +247,7 @@ def described(*, whole: bool = False, progress: Progress | None = None) -> list[
     """
     found: list[tuple[Model, Path | None]] = []
     for name, path in weights.installed().items():
-        found.append((gguf.described(name, path)._replace(where=str(path.parent)), path))
+        found.append((gguf_kinds.described(name, path)._replace(where=str(path.parent)), path))
     files = {model.name for model, _ in found}
     found.extend(_described(shelf, named) for named, shelf in _on_shelves(files))
     if not whole:
@@ -260,7 +269,8 @@ def default(there: Sequence[str] | None = None) -> str | None:
     with remembered.of_many(weights.models_folder()):
         for name in (*preferred_of(there), *pinned, *there):
             with suppress(OreError):
-                if not gguf.why_silent(gguf.read_head(find(name, files).path)):
+                path = find(name, files).path
+                if not gguf_kinds.why_silent(path, gguf.read_head(path)):
                     return name
     return None
 
@@ -285,7 +295,7 @@ def _described(shelf: Shelf, name: ModelName) -> tuple[Model, Path | None]:
     try:
         manifest = shelf.manifest(name)
         path = shelf.weights(name, manifest)
-        found = gguf.described(str(name), path)
+        found = gguf_kinds.described(str(name), path)
         if found.window is None:
             gguf.check_kind(path)
     except OreError as exc:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ore.backends import Model
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine import Engine
-from ore.backends.gguf import check_kind, described, read_head, read_tables, window_of
+from ore.backends.gguf import check_kind, read_head, read_tables, window_of
+from ore.backends.gguf_kinds import described
 from ore.errors import BackendError, FileAccessError
 from tests.support.engine import needs_engine
 from tests.support.gguf import entry, head, key, text
@@ -187,6 +188,7 @@ PIECES = {
     "eagle": ({"general.architecture": "eagle3"}, "guesses what another model writes"),
     "dflash": ({"general.architecture": "dflash"}, "guesses what another model writes"),
     "gemma": ({"general.architecture": "gemma4-assistant"}, "guesses what another model writes"),
+    "speech": ({"general.architecture": "qwen3tts"}, "writes sounds"),
 }
 
 
@@ -201,6 +203,30 @@ def test_what_is_beside_a_model_in_that_format_is_never_the_default_and_says_wha
     assert EmbeddedBackend().default_model() is None
     (listed,) = EmbeddedBackend().described()
     assert not listed.can_answer and f"a^J'b()' {said}" in listed.problem
+
+
+@pytest.mark.parametrize(
+    "name, tensor, ahead, answers",
+    [
+        ("mtp-q.gguf", "blk.1.attn_norm.weight", 1, False),
+        ("mtp-q.gguf", "blk.0.attn_norm.weight", 1, True),
+        ("mtp-q.gguf", "blk.1.attn_norm.weight", 0, True),
+        ("mtp-q-00001-of-00001.gguf", "output_norm.weight", 1, True),
+    ],
+)
+def test_layers_that_only_guess_ahead_are_a_draft(
+    tmp_path, monkeypatch, name, tensor, ahead, answers
+):
+    monkeypatch.setenv("ORE_MODEL_DIR", str(tmp_path))
+    keys = {"general.architecture": "qwen35", "qwen35.nextn_predict_layers": ahead}
+    data = head(*(entry(name, value) for name, value in keys.items()), tensors=1)
+    place = struct.pack("<IQIQ", 1, 64, 0, 0)
+    (tmp_path / name).write_bytes(data + text(tensor) + place)
+    assert bool(EmbeddedBackend().default_model()) is answers
+    (listed,) = EmbeddedBackend().described()
+    assert listed.can_answer is answers
+    if not answers:
+        assert "guesses what another model writes" in listed.problem
 
 
 def test_a_folder_of_many_models_that_write_no_text_is_looked_through_once(tmp_path, monkeypatch):
