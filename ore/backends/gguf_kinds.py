@@ -48,10 +48,11 @@ def why_silent(path: Path, head: dict[str, Any]) -> str:
         path: The file.
         head: What ``gguf.read_head`` reads of it.
     """
-    kind = _TYPES.get(str(head.get("general.architecture")), head.get("general.type"))
-    if _is_only_a_draft(path, head):
-        kind = "draft"
-    return _PIECES.get(str(kind), "") or _DIFFUSES * (_DIFFUSION in head) or _EMBEDS * embeds(head)
+    kind = str(head.get("general.type"))
+    if kind not in _PIECES:  # an adapter for an encoder is an adapter
+        of_architecture = _TYPES.get(str(head.get("general.architecture")), "")
+        kind = "draft" if _is_only_a_draft(path, head) else of_architecture
+    return _PIECES.get(kind, "") or _DIFFUSES * (_DIFFUSION in head) or _EMBEDS * embeds(head)
 
 
 def _is_only_a_draft(path: Path, head: dict[str, Any]) -> bool:

@@ -179,6 +179,10 @@ PIECES = {
     "clip": ({"general.architecture": "clip"}, "is the part of a model that takes in images"),
     "mmproj": ({"general.type": "mmproj"}, "is the part of a model that takes in images"),
     "adapter": ({"general.type": "adapter"}, "is an adapter, which changes a model"),
+    "adapter of an encoder": (
+        {"general.type": "adapter", "general.architecture": "t5"},
+        "is an adapter, which changes a model",
+    ),
     "imatrix": ({"general.type": "imatrix"}, "says how a model's numbers are rounded"),
     "diffusion": (
         {"diffusion.shift_logits": False, "llama.attention.causal": False},
