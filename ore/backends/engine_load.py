@@ -171,7 +171,8 @@ class EngineProcess:
             for pipe in filter(None, (child.stdin, child.stdout)):
                 with suppress(OSError):
                     pipe.close()
-        self.log()
+        with suppress(MemoryError):  # for what it said; the folder is removed all the same
+            self.log()
         with suppress(OSError):  # one that is not ours stands in its place
             remove(self._folder)
         not_at_exit(self.end)  # last: a thread that does this may be stopped
@@ -212,8 +213,7 @@ class EngineProcess:
             if exc.errno == errno.EAGAIN:
                 why = f"{NO_THREADS}."
             elif exc.errno in (errno.EMFILE, errno.ENFILE):
-                limit = "raise the limit (ulimit -n), or close some"
-                why = f"this process may open no more files; {limit}."
+                why = "this process may open no more files; raise the limit (ulimit -n), or close some."
             else:
                 raise no_python_error(exc.strerror or str(exc)) from exc
             raise NothingAnswersError(f"The embedded engine can't be started: {why}") from exc

@@ -751,6 +751,19 @@ def test_an_engine_s_end_is_registered_until_its_folder_is_gone(tmp_path, monkey
     assert folders == [[]]
 
 
+def test_an_engine_without_memory_for_what_it_said_leaves_nothing(tmp_path, monkeypatch):
+    """Its end may be called as the program ends, where Python would print a traceback."""
+
+    def no_memory(folder):
+        raise MemoryError
+
+    monkeypatch.setattr(engine_load.subprocess, "Popen", lambda *_, **more: os.open("/none", 0))
+    monkeypatch.setattr(engine_load, "read_log", no_memory)
+    with pytest.raises(BackendError, match="can't be started"):
+        engine.Engine(write_model(tmp_path / "m.gguf"), window=512)
+    assert os.listdir(os.environ["TMPDIR"]) == []
+
+
 @pytest.mark.slow
 def test_rows_that_are_stopped_while_their_model_loads_leave_nothing(tmp_path):
     path = write_model(tmp_path / "m.gguf", tokenizer__chat_template=LOOP)
