@@ -35,12 +35,16 @@ from ore.backends.proxies import proxy_address
 from ore.errors import ExtraNotInstalledError, OreError, UsageError
 from ore.files import strictjson
 from ore.files.extras import importing, install_command
+from ore.reasoner.stop import OwnLock
 
 if TYPE_CHECKING:  # importing them is _packages's: where they are missing, it says so
     import httpx2
     import openai
 
 _NO_KEY = "none"  # the package wants one to be made with; it is not sent
+_loading = (
+    OwnLock()
+)  # an import that fails leaves half a package to another thread that waits for it
 _heard = set[str]()  # what has answered in this process: each call has a connection of its own
 
 
@@ -279,7 +283,7 @@ def _packages() -> tuple[ModuleType, ModuleType]:
     """Return the ``openai`` package and the HTTP library that it uses."""
     level = logging.getLogger("openai").level
     needs = "The openai backend needs the package '{}': "
-    with importing("openai", needs, "openai"):
+    with _loading(), importing("openai", needs, "openai"):
         import httpx2
         import openai
 

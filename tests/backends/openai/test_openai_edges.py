@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from importlib import import_module
+from threading import Thread
 from time import monotonic, sleep
 
 import pytest
 
 pytest.importorskip("openai")
 
-from ore.backends import openai_models, openai_stream, refusals
+from ore.backends import openai_client, openai_models, openai_stream, refusals
 from ore.backends.address import Host
 from ore.backends.answer import Answer
 from ore.backends.http import REPLY_LIMIT
@@ -685,6 +687,26 @@ def test_what_is_imported_for_a_list_is_no_silence_of_the_server(monkeypatch):
     monkeypatch.setattr(openai_models, "load_packages", lambda: sleep(1.1))
     with FakeOpenAI() as fake:
         assert OpenAIBackend(Host(fake.url), seconds=1.0).models() == ["small"]
+
+
+def test_one_thread_at_a_time_loads_the_package(monkeypatch):
+    """Where memory fails for one, Python leaves half of the package to another that waits for it."""
+
+    @contextmanager
+    def importing(*_):
+        inside.append("in")
+        sleep(0.05)
+        yield
+        inside.append("out")
+
+    inside: list[str] = []
+    monkeypatch.setattr(openai_client, "importing", importing)
+    threads = [Thread(target=openai_client._packages.__wrapped__) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert inside == ["in", "out", "in", "out"]
 
 
 CALL = '{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}'
