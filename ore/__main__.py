@@ -48,6 +48,7 @@ def start() -> None:
         except SHORT_OF_MEMORY as exc:
             if not is_shortage(exc):
                 raise
+            sys.unraisablehook = id  # says nothing: Python would tell of each failure as it ends
             raise SystemExit(f"ore: {NO_MEMORY}") from None
         finally:
             # The process ends: looking through all its objects for unused ones would take longer

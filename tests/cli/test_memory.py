@@ -105,6 +105,28 @@ def test_a_process_without_memory_to_begin_with_is_one_sentence(error):
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"ore: {NO_MEMORY}\n")
 
 
+ENDING = """
+import atexit, runpy, sys
+from unittest import mock
+def short(*_, **more):
+    raise MemoryError
+atexit.register(short)
+with mock.patch("ore.cli.run", short):
+    runpy.run_module("ore", run_name="__main__")
+"""
+
+
+def test_a_process_whose_end_has_no_memory_says_nothing_more():
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING, "Hi"],
+        env=environment(PYTHONPATH=str(ROOT)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (1, f"ore: {NO_MEMORY}\n")
+
+
 FULL = """
 import resource
 from ore.files.signals import hear_no_more
