@@ -125,7 +125,7 @@ INTERRUPTED = 130
 NO_MEMORY = "The system gives ORE no more memory: give it less to read, or end other programs."
 """What is said where ``is_shortage`` holds."""
 
-SHORT_OF_MEMORY = (MemoryError, SystemError, ImportError, OSError)
+SHORT_OF_MEMORY = (MemoryError, SystemError, RuntimeError, ImportError, OSError)
 """What Python raises where it gets no memory, some of it for other reasons, too."""
 
 
@@ -134,6 +134,8 @@ def is_shortage(error: BaseException) -> bool:
     text = str(error)
     if isinstance(error, SystemError):
         return "without " in text and "exception" in text  # the interpreter's own, half-way
+    if isinstance(error, RuntimeError):
+        return "allocate lock" in text
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     return isinstance(error, MemoryError) or "failed to map segment" in text

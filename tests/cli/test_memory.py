@@ -17,6 +17,7 @@ SHORTAGES = [
     MemoryError(),
     SystemError("error return without exception set"),
     SystemError("<built-in function compile> returned NULL without setting an exception"),
+    RuntimeError("can't allocate lock"),
     OSError(errno.ENOMEM, "Cannot allocate memory"),
     ImportError("/x/_ssl.so: failed to map segment from shared object"),
 ]
