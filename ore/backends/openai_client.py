@@ -42,9 +42,7 @@ if TYPE_CHECKING:  # importing them is _packages's: where they are missing, it s
     import openai
 
 _NO_KEY = "none"  # the package wants one to be made with; it is not sent
-_loading = (
-    OwnLock()
-)  # an import that fails leaves half a package to another thread that waits for it
+_loading = OwnLock()  # an import that fails leaves half a package to a thread that waits for it
 _heard = set[str]()  # what has answered in this process: each call has a connection of its own
 
 
