@@ -1,9 +1,11 @@
-"""Unloading a model from an Ollama server, and with it what is kept there of earlier prompts."""
+"""What an Ollama server keeps of earlier prompts: having it forget that, or keep something else."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 
 from ore.backends import Backend
 from ore.backends.http import Deadline
@@ -11,8 +13,11 @@ from ore.backends.look_ups import KNOWN_SECONDS
 from ore.backends.ollama import OllamaBackend
 from ore.backends.ollama_client import OllamaClient
 from ore.errors import OreError
+from ore.reasoner import Reasoner
+from ore.types import Message
 
 _PAUSE = 0.05
+_QUESTIONS = ("Why?", "How?")  # short, of which the second is for who asks the first
 
 
 def unload(backend: Backend, model: str) -> bool:
@@ -30,5 +35,25 @@ def unload(backend: Backend, model: str) -> bool:
             while client.loaded(model, ends.within(KNOWN_SECONDS).seconds) is not None:
                 time.sleep(_PAUSE)
     except OreError:  # it is still in use, or the server does not know how
+        return False
+    return True
+
+
+def keep_another(reasoner: Reasoner, messages: Sequence[Message]) -> bool:
+    """Have a model begin to answer other messages than ``messages``; return whether it could.
+
+    The last one is another question. Where the model was just loaded, what is kept of those before it
+    was then computed apart from the last of ``messages``, as it is after an earlier prompt.
+
+    Args:
+        reasoner: What asks the model.
+        messages: Those of the run that is asked again next.
+    """
+    *before, last = messages
+    another = replace(last, content=next(each for each in _QUESTIONS if each != last.content))
+    try:
+        with closing(reasoner.stream_reason([*before, another])) as pieces:
+            next(pieces, None)
+    except OreError:
         return False
     return True

@@ -1,7 +1,8 @@
 """``--replay``: recorded runs asked again and compared with before.
 
 Each is one model call; where only the answer is another one, a second call shows whether the server
-gives the same answer twice, and a third one whether it does when it has just loaded the model.
+gives the same answer twice, a third one whether it does when it has just loaded the model, and a
+fourth one whether it does after another prompt.
 """
 
 from __future__ import annotations

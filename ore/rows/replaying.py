@@ -11,7 +11,7 @@ from ore.artifact.compare import ANSWER, Difference, differences, known_to_one
 from ore.backends import Backend
 from ore.backends.joining import JoiningReasoner
 from ore.backends.settings import Settings
-from ore.backends.unloading import unload
+from ore.backends.unloading import keep_another, unload
 from ore.errors import OreError
 from ore.files.neutral import brief
 from ore.files.strictjson import above_zero, part
@@ -102,7 +102,8 @@ def replay(
         others: Where the answer is looked for that the run went on from.
         twice: Whether it is asked again where only the answer is another one, to find out whether
             the model gives the same answer: at once, and, of an Ollama server, after the model was
-            unloaded, for what such a server keeps of earlier prompts can change the answer.
+            unloaded, and after it began to answer another prompt, for what such a server keeps of
+            earlier prompts can change the answer.
 
     Raises:
         ArtifactError: Its messages can't be had.
@@ -126,7 +127,11 @@ def replay(
     def anew() -> bool:
         return named is not None and unload(backend, named)
 
-    found = compared(artifact, ask, how, expected, anew=anew if twice else None)
+    def after_another() -> bool:
+        return anew() and keep_another(joining(artifact, reasoner), sent)
+
+    again = (anew, after_another) if twice else None
+    found = compared(artifact, ask, how, expected, again=again)
     notes += warnings_beside(artifact, found.artifact, settings)
     return replace(found, notes=tuple(notes))
 
@@ -143,16 +148,14 @@ def answered(
     """Ask once, and return the artifact of it, as far as it is compared.
 
     Args:
-        old: The run that is asked again; where its messages were joined, these are.
+        old: The run that is asked again.
         reasoner: What answers, with ``settings``.
         backend: What is known of the model comes from it.
         model: What the backend is asked for; None is what the response names.
         messages: What is sent.
         sources: Where each message came from.
     """
-    if (old.provenance or {}).get("joined"):  # by hand, or as it has to be here too
-        reasoner = JoiningReasoner(reasoner)
-    response = reasoner.reason(list(messages))
+    response = joining(old, reasoner).reason(list(messages))
     model, known = model or response.model_id, sourced(messages, sources)
     about = facts(backend, settings, model, known)
     digest = about[DIGEST]
@@ -160,6 +163,16 @@ def answered(
     name = old.input.model_id if is_same else backend.name_of(model)
     new = ExecutionArtifact.from_response(response, old.input.prompt, name)
     return replace(new, provenance=about | {"messages": [asdict(each) for each in known]})
+
+
+def joining(old: ExecutionArtifact, reasoner: Reasoner) -> Reasoner:
+    """Return what asks as it was done for the ``old`` run, by hand or as it has to be here too.
+
+    Args:
+        old: The run that is asked again; where its messages were joined, these are.
+        reasoner: What answers.
+    """
+    return JoiningReasoner(reasoner) if (old.provenance or {}).get("joined") else reasoner
 
 
 def template_of(run: ExecutionArtifact) -> object:
@@ -248,7 +261,7 @@ def compared(
     expected: Expectation | None,
     changed: Callable[[ExecutionArtifact], Collection[str]] = lambda new: (),
     *,
-    anew: Callable[[], bool] | None = None,
+    again: Sequence[Callable[[], bool]] | None = None,
 ) -> Replay:
     """Ask for a new run, and compare it with the ``old`` one.
 
@@ -257,8 +270,9 @@ def compared(
         how: What ``Replay.messages`` is.
         expected: What the old run had of an expectation, or None.
         changed: Returns what is another one on purpose in the new run, and is not compared.
-        anew: With it, it is asked again where only the answer is another one, and nothing was changed
-            or expected. It has the model loaded anew by the next call, and returns whether it could.
+        again: With it, it is asked again where only the answer is another one, and nothing was changed
+            or expected: at once, and after each of these, which has the model answer from another
+            beginning, and returns whether it could.
     """
     new = ask()
     apart = changed(new)
@@ -272,19 +286,26 @@ def compared(
             state = "not as expected"
         elif is_answer:
             state = "as expected"
-    elif anew and is_answer and not apart and _has_another(ask, new.output.content, anew):
+    elif again is not None and is_answer and not apart and _has_another(ask, new, again):
         state = "not repeatable"
     unknown = tuple(name for name in known_to_one(old, new) if name in names)
     return Replay(state, how, new, tuple(found), unknown, verdict)
 
 
-def _has_another(ask: Callable[[], ExecutionArtifact], text: str, anew: Callable[[], bool]) -> bool:
-    """Return whether the model has another answer than ``text`` now, or when it was just loaded."""
-    if ask().output.content != text:
+def _has_another(
+    ask: Callable[[], ExecutionArtifact],
+    new: ExecutionArtifact,
+    again: Sequence[Callable[[], bool]],
+) -> bool:
+    """Return whether the model has another answer than that of ``new``, now or after one of ``again``."""
+    if ask().output.content != new.output.content:
         return True
-    if not anew():
-        return False
     try:
-        return ask().output.content != text
+        for is_ready in again:
+            if not is_ready():
+                return False
+            if ask().output.content != new.output.content:
+                return True
     except OreError:  # it can't be loaded again, or not in time
-        return False
+        pass
+    return False

@@ -18,7 +18,7 @@ from ore.artifact.many import files_of
 from ore.backends import Backend
 from ore.backends.http import SPENT
 from ore.backends.turn_errors import TurnFailedError
-from ore.backends.unloading import unload
+from ore.backends.unloading import keep_another, unload
 from ore.errors import (
     BackendTimeoutError,
     CapabilityError,
@@ -41,6 +41,7 @@ from ore.rows.replaying import (
     Replay,
     answered,
     compared,
+    joining,
     template_of,
     warnings_beside,
 )
@@ -102,8 +103,8 @@ def replay_files(given: Iterable[Path | str], opening: Reopening) -> Iterator[Re
 
     A run is one model call; where only the answer is another one, and nothing was changed or expected,
     a second call shows whether the model gives the same answer twice; if so, a third one shows whether
-    it does when an Ollama server has just loaded it. Where that shows no other answer for three runs of
-    a model in a row, the model is unloaded no more.
+    it does when an Ollama server has just loaded it, and a fourth one whether it does after another
+    prompt. Where they show no other answer for three runs of a model in a row, there is no third one.
 
     Args:
         given: Paths of artifacts, or of folders of them.
@@ -213,7 +214,15 @@ def _asked(
         is_tried = opening.unloads_in_vain[place] <= MOST_UNLOADS
         return is_tried and unload(backend, recalled.rerun.model)
 
-    found = compared(old, ask, recalled.how, expected, changed, anew=anew)
+    def after_another() -> bool:
+        if not unload(backend, recalled.rerun.model):
+            return False
+        reasoner = joining(old, opening.reasoner(recalled, settings))
+        with opening.waiting(backend.phase):
+            return keep_another(reasoner, as_sent(messages))
+
+    again = (anew, after_another)
+    found = compared(old, ask, recalled.how, expected, changed, again=again)
     if found.state == "not repeatable":
         opening.unloads_in_vain[place] = 0
     return found
