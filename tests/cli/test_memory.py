@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import resource
+import signal
 import subprocess
 import sys
 
@@ -54,8 +55,10 @@ def test_no_memory_for_any_sentence_is_no_fault(monkeypatch):
 
     monkeypatch.delenv("ORE_TRACEBACK")
     monkeypatch.setattr(cli, "said", said)
+    heard = signal.getsignal(signal.SIGINT)
     with pytest.raises(MemoryError):
         cli.run(["--verify"])
+    signal.signal(signal.SIGINT, heard)  # the process would end here
 
 
 @pytest.mark.parametrize("error", [SystemError("bad argument"), ImportError("no module")], ids=repr)
