@@ -12,8 +12,8 @@ from ore.backends.http import Deadline
 from ore.backends.look_ups import KNOWN_SECONDS
 from ore.backends.ollama import OllamaBackend
 from ore.backends.ollama_client import OllamaClient
+from ore.backends.settings import Settings
 from ore.errors import OreError
-from ore.reasoner import Reasoner
 from ore.types import Message
 
 _PAUSE = 0.05
@@ -39,21 +39,29 @@ def unload(backend: Backend, model: str) -> bool:
     return True
 
 
-def keep_another(reasoner: Reasoner, messages: Sequence[Message]) -> bool:
+def keep_another(
+    backend: Backend, model: str, settings: Settings, messages: Sequence[Message]
+) -> bool:
     """Have a model begin to answer other messages than ``messages``; return whether it could.
 
     The last one is another question. Where the model was just loaded, what is kept of those before it
-    was then computed apart from the last of ``messages``, as it is after an earlier prompt.
+    was then computed apart from the last of ``messages``, as it is after an earlier prompt. One token is
+    generated, be it of an answer or of the thinking before it.
 
     Args:
-        reasoner: What asks the model.
-        messages: Those of the run that is asked again next.
+        backend: Where the model runs.
+        model: The model.
+        settings: What is asked of it with ``messages``.
+        messages: Those of the run that is asked again next, as they are sent.
     """
     *before, last = messages
     another = replace(last, content=next(each for each in _QUESTIONS if each != last.content))
+    options = {**settings.options, "num_predict": 1}
+    settings = replace(settings, options=options, strict_context=False, on_thinking=None)
     try:
-        with closing(reasoner.stream_reason([*before, another])) as pieces:
-            next(pieces, None)
+        with closing(backend.reasoner(model, settings)) as reasoner:
+            with closing(reasoner.stream_reason([*before, another])) as pieces:
+                next(pieces, None)
     except OreError:
         return False
     return True

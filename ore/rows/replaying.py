@@ -9,7 +9,7 @@ from typing import Any
 from ore.artifact.canonical import text_digest
 from ore.artifact.compare import ANSWER, Difference, differences, known_to_one
 from ore.backends import Backend
-from ore.backends.joining import JoiningReasoner
+from ore.backends.joining import JoiningReasoner, joined
 from ore.backends.settings import Settings
 from ore.backends.unloading import keep_another, unload
 from ore.errors import OreError
@@ -128,7 +128,7 @@ def replay(
         return named is not None and unload(backend, named)
 
     def after_another() -> bool:
-        return anew() and keep_another(joining(artifact, reasoner), sent)
+        return anew() and keep_another(backend, str(named), settings, as_joined(artifact, sent))
 
     again = (anew, after_another) if twice else None
     found = compared(artifact, ask, how, expected, again=again)
@@ -148,14 +148,16 @@ def answered(
     """Ask once, and return the artifact of it, as far as it is compared.
 
     Args:
-        old: The run that is asked again.
+        old: The run that is asked again; where its messages were joined, these are.
         reasoner: What answers, with ``settings``.
         backend: What is known of the model comes from it.
         model: What the backend is asked for; None is what the response names.
         messages: What is sent.
         sources: Where each message came from.
     """
-    response = joining(old, reasoner).reason(list(messages))
+    if (old.provenance or {}).get("joined"):  # by hand, or as it has to be here too
+        reasoner = JoiningReasoner(reasoner)
+    response = reasoner.reason(list(messages))
     model, known = model or response.model_id, sourced(messages, sources)
     about = facts(backend, settings, model, known)
     digest = about[DIGEST]
@@ -165,14 +167,10 @@ def answered(
     return replace(new, provenance=about | {"messages": [asdict(each) for each in known]})
 
 
-def joining(old: ExecutionArtifact, reasoner: Reasoner) -> Reasoner:
-    """Return what asks as it was done for the ``old`` run, by hand or as it has to be here too.
-
-    Args:
-        old: The run that is asked again; where its messages were joined, these are.
-        reasoner: What answers.
-    """
-    return JoiningReasoner(reasoner) if (old.provenance or {}).get("joined") else reasoner
+def as_joined(old: ExecutionArtifact, messages: Sequence[Message]) -> list[Message]:
+    """Return ``messages`` joined if those of the ``old`` run were."""
+    is_joined = (old.provenance or {}).get("joined")
+    return joined(list(messages))[0] if is_joined else list(messages)
 
 
 def template_of(run: ExecutionArtifact) -> object:

@@ -40,8 +40,8 @@ from ore.rows.replaying import (
     WELL,
     Replay,
     answered,
+    as_joined,
     compared,
-    joining,
     template_of,
     warnings_beside,
 )
@@ -215,11 +215,9 @@ def _asked(
         return is_tried and unload(backend, recalled.rerun.model)
 
     def after_another() -> bool:
-        if not unload(backend, recalled.rerun.model):
-            return False
-        reasoner = joining(old, opening.reasoner(recalled, settings))
+        model, sent = recalled.rerun.model, as_joined(old, as_sent(messages))
         with opening.waiting(backend.phase):
-            return keep_another(reasoner, as_sent(messages))
+            return unload(backend, model) and keep_another(backend, model, settings, sent)
 
     again = (anew, after_another)
     found = compared(old, ask, recalled.how, expected, changed, again=again)

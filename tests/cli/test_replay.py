@@ -151,6 +151,19 @@ def test_a_cache_that_changes_an_answer_only_after_another_prompt_makes_it_not_r
         assert texts == ["Where is Oslo?"] * 3 + ["Why?", "Where is Oslo?"]
 
 
+def test_no_more_than_a_token_of_another_prompt_is_waited_for(ore, folder):
+    """A model that thinks may think long of it, or without an end, and says nothing meanwhile."""
+    with FakeOllama(reply="Two.", thinking="Well.") as server:
+        flags = ("--host", server.url, "-o", "seed=1")
+        record(folder / "a.json", "hi", *flags, open_backend=open_backend)
+        rewrite(folder / "a.json", lambda run: run["output"].update(content="One."))
+        result = ore("--replay", "a.json", "--host", server.url, open_backend=open_backend)
+        assert rows(result.out)["a.json"][0] == "different"
+        asked = [(chat.json["messages"], chat.json.get("options")) for chat in server.chats]
+        options = [given for sent, given in asked if sent and sent[-1]["content"] == "Why?"]
+        assert options == [{"seed": 1, "num_predict": 1}]
+
+
 @pytest.mark.slow
 def test_a_model_whose_cache_was_seen_to_change_an_answer_is_unloaded_for_the_next_runs(
     ore, folder
