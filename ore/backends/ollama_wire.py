@@ -34,14 +34,15 @@ from ore.backends.lines import Lines
 from ore.backends.proxies import proxy_address
 from ore.errors import OreError, UsageError
 from ore.files.extras import NOT_INSTALLED, importing, require_whole
+from ore.reasoner.stop import OwnLock
 
 if TYPE_CHECKING:  # importing them is import_ollama's: where they are missing, it says so
     import httpx
     from ollama import Client
 
 _NO_KEY = "none"  # the package reads a key of its own where it is given none; it is not sent
-_KEEP_SECONDS = 1.0
-"""How long an idle connection is kept: less than servers and proxies wait before they close it."""
+_KEEP_SECONDS = 1.0  # an idle connection is kept; servers and proxies wait longer with closing it
+_loading = OwnLock()  # an import that fails leaves half a package to a thread that waits for it
 _OF_EVENTS = OLLAMA._replace(
     check="a server of the OpenAI protocol is asked with `backend='openai'`"
 )
@@ -198,7 +199,7 @@ def import_ollama() -> ModuleType:
     if "ollama" in sys.modules:
         require_whole("ollama")
         return import_module("ollama")  # waits where another thread is in the middle of it
-    with importing("ollama", NOT_INSTALLED), _import_hook():
+    with _loading(), importing("ollama", NOT_INSTALLED), _import_hook():
         import ollama
     return ollama
 

@@ -185,6 +185,40 @@ def test_several_threads_import_it_at_once():
     assert (done.stdout, done.stderr) == ("8 1 True\n", "")
 
 
+HALF = """
+import sys, threading, time
+from ore.backends import ollama_wire
+found, inside = [], threading.Event()
+class Shortage:
+    def find_spec(self, name, *_):
+        if name == "httpx" and not inside.is_set():
+            inside.set()
+            time.sleep(0.2)
+            raise MemoryError
+sys.meta_path.insert(0, Shortage())
+importing = ollama_wire.importing
+def late(*given):
+    if threading.current_thread() is second:
+        inside.wait(10)
+    return importing(*given)
+ollama_wire.importing = late
+def load():
+    try:
+        found.append(hasattr(ollama_wire.import_ollama(), "Client"))
+    except Exception as exc:
+        found.append(type(exc).__name__)
+first, second = (threading.Thread(target=load) for _ in range(2))
+for thread in (first, second): thread.start()
+for thread in (first, second): thread.join()
+print(*found)
+"""
+
+
+def test_a_thread_gets_no_half_of_what_another_failed_to_import():
+    done = run_python(HALF)
+    assert (done.stdout, done.stderr) == ("BackendError True\n", "")
+
+
 def run_python(program: str, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONUTF8": "1", **variables}
     return subprocess.run(
