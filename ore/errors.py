@@ -134,11 +134,11 @@ def is_shortage(error: BaseException) -> bool:
     text = str(error)
     if isinstance(error, SystemError):
         return "without " in text and "exception" in text  # the interpreter's own, half-way
-    if isinstance(error, RuntimeError):
-        return "allocate lock" in text
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    return isinstance(error, MemoryError) or "failed to map segment" in text
+    if any(isinstance(each, MemoryError) for each in (error, error.__cause__)):
+        return True  # Python 3.11 wraps one that comes while a class is made
+    return "failed to map segment" in text or "allocate lock" in text
 
 
 class Terminated(BaseException):
