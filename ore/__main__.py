@@ -60,7 +60,7 @@ def start() -> None:
         end_in_time(INTERRUPTED)
         raise SystemExit(INTERRUPTED) from None
     except SystemExit as exc:
-        end_in_time(exc.code)
+        end_in_time(1 if isinstance(exc.code, str) else exc.code)  # a sentence stands for 1
         raise
     end_in_time(0)
 
@@ -70,7 +70,7 @@ def end_in_time(code: object) -> None:
     threads, has_tools = sys.modules.get("threading"), "ore.tools.own" in sys.modules
     if isinstance(code, int) and threads and (has_tools or threads.active_count() > 1):
         end = partial(_end_after, _THREADS_SECONDS, code)
-        with suppress(RuntimeError):  # the system gives no more threads
+        with suppress(RuntimeError, MemoryError):  # the system gives no more threads
             threads.Thread(target=end, daemon=True).start()
 
 

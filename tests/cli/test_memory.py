@@ -94,7 +94,79 @@ def test_a_process_without_memory_shows_no_traceback(mebibytes, flags):
     assert "Traceback" not in done.stderr or done.returncode < 0
 
 
-NOTHING_FULL = """
+NOTHING_LEFT = """
+import sys
+class Shortage:
+    def find_spec(self, name, *_):
+        if name == "ore.cli":
+            raise {error}
+sys.meta_path.insert(0, Shortage())
+from ore.__main__ import start
+start()
+"""
+
+
+@pytest.mark.parametrize("error", SHORTAGES, ids=repr)
+def test_a_process_without_memory_to_begin_with_is_one_sentence(error):
+    done = subprocess.run(
+        [sys.executable, "-c", NOTHING_LEFT.format(error=repr(error)), "Hi"],
+        env=environment(PYTHONPATH=str(ROOT)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"ore: {NO_MEMORY}\n")
+
+
+ENDING = """
+import atexit, runpy, sys
+from unittest import mock
+def short(*_, **more):
+    raise MemoryError
+atexit.register(short)
+with mock.patch("ore.cli.run", short):
+    runpy.run_module("ore", run_name="__main__")
+"""
+
+
+def test_a_process_whose_end_has_no_memory_says_nothing_more():
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING, "Hi"],
+        env=environment(PYTHONPATH=str(ROOT)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (1, f"ore: {NO_MEMORY}\n")
+
+
+LEFT = """
+import sys, threading, time
+from unittest import mock
+import ore.__main__ as entry
+import ore.cli
+entry._THREADS_SECONDS = 0.1
+def short(*_, **more):
+    threading.Thread(target=time.sleep, args=(30,)).start()
+    raise MemoryError
+with mock.patch("ore.cli.run", short):
+    entry.start()
+"""
+
+
+def test_a_process_without_memory_waits_for_no_thread_that_a_tool_has_left():
+    done = subprocess.run(
+        [sys.executable, "-c", LEFT, "Hi"],
+        env=environment(PYTHONPATH=str(ROOT)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert (done.returncode, done.stderr) == (1, f"ore: {NO_MEMORY}\n")
+
+
+FULL = """
 import resource
 from ore.files.signals import hear_no_more
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
