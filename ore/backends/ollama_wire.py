@@ -196,12 +196,12 @@ def import_ollama() -> ModuleType:
         ExtraNotInstalledError: The package is not there.
         BackendError: It is there and can't be imported.
     """
-    if "ollama" in sys.modules:
+    with _loading():  # an interrupt of a thread that waits for Python's own lock breaks that one
+        if "ollama" not in sys.modules:
+            with importing("ollama", NOT_INSTALLED), _import_hook():
+                return import_module("ollama")
         require_whole("ollama")
-        return import_module("ollama")  # waits where another thread is in the middle of it
-    with _loading(), importing("ollama", NOT_INSTALLED), _import_hook():
-        import ollama
-    return ollama
+        return import_module("ollama")  # waits where a thread of the program is in the middle of it
 
 
 class _Import(MetaPathFinder, Loader):

@@ -219,6 +219,35 @@ def test_a_thread_gets_no_half_of_what_another_failed_to_import():
     assert (done.stdout, done.stderr) == ("BackendError True\n", "")
 
 
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from ore.backends.ollama_wire import import_ollama
+inside = threading.Event()
+class Slow:
+    def find_spec(self, name, *_):
+        if name == "ollama._client" and not inside.is_set():
+            inside.set()
+            time.sleep(0.5)
+sys.meta_path.insert(0, Slow())
+other = threading.Thread(target=import_ollama, daemon=True)
+other.start()
+inside.wait(10)
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    import_ollama()
+except KeyboardInterrupt:
+    print("stopped", end=" ")
+other.join(10)
+print(other.is_alive(), flush=True)
+os._exit(0)
+"""
+
+
+def test_an_interrupt_while_another_thread_imports_it_leaves_that_import_whole():
+    """Python's own lock of a module is broken by it: the other thread went round in it without end."""
+    assert run_python(INTERRUPTED).stdout == "stopped False\n"
+
+
 def run_python(program: str, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONUTF8": "1", **variables}
     return subprocess.run(
