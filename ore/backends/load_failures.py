@@ -166,7 +166,7 @@ def read_outcome(said: bytes) -> dict[str, Any]:
     """Return what the engine's process says of a model; raises where another program says it."""
     try:
         return dict[str, Any](json.loads(said))
-    except (TypeError, ValueError) as exc:
+    except (TypeError, ValueError, RecursionError) as exc:
         why = one_line(shorten(said.decode("utf-8", "replace")))
         raise no_python_error(f"it says {why!r}") from exc
 

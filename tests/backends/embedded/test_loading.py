@@ -18,7 +18,8 @@ import pytest
 from ore.backends import engine, engine_child, engine_load, hardware
 from ore.backends.engine_failures import crash_error
 from ore.backends.engine_package import check_installed, engine_version
-from ore.backends.load_failures import load_error
+from ore.backends.load_failures import load_error, read_outcome
+from ore.backends.turn_errors import NothingAnswersError
 from ore.errors import IncompleteAnswerError
 from tests.support.gguf import write_model
 from tests.support.process import ROOT, environment
@@ -358,6 +359,12 @@ def test_an_engine_that_can_t_be_started_says_why_and_does_not_blame_the_model(
     assert done.stdout + done.stderr == (
         f"NothingAnswersError: The embedded engine can't be started{said.format(child=engine_load._CHILD)}"
     )
+
+
+@pytest.mark.parametrize("said", [b"null\n", b"\xff\n", b"[" * 100_000 + b"\n"], ids=len)
+def test_what_another_program_says_is_not_taken_for_an_engine_s(said):
+    with pytest.raises(NothingAnswersError, match="check that .* is a Python that runs"):
+        read_outcome(said)
 
 
 @pytest.mark.parametrize(
