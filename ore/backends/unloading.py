@@ -18,6 +18,10 @@ from ore.types import Message
 
 _PAUSE = 0.05
 _QUESTIONS = ("Why?", "How?")  # short, of which the second is for who asks the first
+_SYSTEM = "You are someone else. "  # most begin so
+_SHORT = (
+    400  # characters; engines compute a prompt of a few dozen tokens otherwise than a longer one
+)
 
 
 def unload(backend: Backend, model: str) -> bool:
@@ -39,28 +43,39 @@ def unload(backend: Backend, model: str) -> bool:
     return True
 
 
+def other_prompts(messages: Sequence[Message]) -> list[list[Message]]:
+    """Return what a model may have been asked before ``messages``, of which its cache can hold a part.
+
+    First another question in place of the last one. Then one with another system prompt: what both begin
+    with was computed as it is in a short prompt where ``messages`` are long, and in a long one where they
+    are short.
+    """
+    *before, last = messages
+    is_long = sum(len(each.content) for each in messages) > _SHORT
+    question = next(each for each in _QUESTIONS if each != last.content)
+    system = Message("system", _SYSTEM if is_long else _SYSTEM * (2 * _SHORT // len(_SYSTEM)))
+    return [[*before, replace(last, content=question)], [system, Message("user", question)]]
+
+
 def keep_another(
     backend: Backend, model: str, settings: Settings, messages: Sequence[Message]
 ) -> bool:
-    """Have a model begin to answer other messages than ``messages``; return whether it could.
+    """Have a model begin to answer ``messages``; return whether it could.
 
-    The last one is another question. Where the model was just loaded, what is kept of those before it
-    was then computed apart from the last of ``messages``, as it is after an earlier prompt. One token is
-    generated, be it of an answer or of the thinking before it.
+    Where the model was just loaded, its cache then holds them, as it does after an earlier prompt. One
+    token is generated, be it of an answer or of the thinking before it.
 
     Args:
         backend: Where the model runs.
         model: The model.
-        settings: What is asked of it with ``messages``.
-        messages: Those of the run that is asked again next, as they are sent.
+        settings: What is asked of it in the run that is asked again next.
+        messages: One of ``other_prompts``.
     """
-    *before, last = messages
-    another = replace(last, content=next(each for each in _QUESTIONS if each != last.content))
     options = {**settings.options, "num_predict": 1}
     settings = replace(settings, options=options, strict_context=False, on_thinking=None)
     try:
         with closing(backend.reasoner(model, settings)) as reasoner:
-            with closing(reasoner.stream_reason([*before, another])) as pieces:
+            with closing(reasoner.stream_reason(list(messages))) as pieces:
                 next(pieces, None)
     except OreError:
         return False

@@ -1,8 +1,8 @@
 """``--replay``: recorded runs asked again and compared with before.
 
 Each is one model call; where only the answer is another one, a second call shows whether the server
-gives the same answer twice, a third one whether it does when it has just loaded the model, and a
-fourth one whether it does after another prompt.
+gives the same answer twice, a third one whether it does when it has just loaded the model, and two
+more whether it does after other prompts.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from ore.artifact.canonical import text_digest
@@ -11,7 +12,7 @@ from ore.artifact.compare import ANSWER, Difference, differences, known_to_one
 from ore.backends import Backend
 from ore.backends.joining import JoiningReasoner, joined
 from ore.backends.settings import Settings
-from ore.backends.unloading import keep_another, unload
+from ore.backends.unloading import keep_another, other_prompts, unload
 from ore.errors import OreError
 from ore.files.neutral import brief
 from ore.files.strictjson import above_zero, part
@@ -102,8 +103,8 @@ def replay(
         others: Where the answer is looked for that the run went on from.
         twice: Whether it is asked again where only the answer is another one, to find out whether
             the model gives the same answer: at once, and, of an Ollama server, after the model was
-            unloaded, and after it began to answer another prompt, for what such a server keeps of
-            earlier prompts can change the answer.
+            unloaded, and after it began to answer each of two other prompts, for what such a
+            server keeps of earlier prompts can change the answer.
 
     Raises:
         ArtifactError: Its messages can't be had.
@@ -127,11 +128,12 @@ def replay(
     def anew() -> bool:
         return named is not None and unload(backend, named)
 
-    def after_another() -> bool:
-        return anew() and keep_another(backend, str(named), settings, as_joined(artifact, sent))
+    def after(other: list[Message]) -> bool:
+        return anew() and keep_another(backend, str(named), settings, other)
 
-    again = (anew, after_another) if twice else None
-    found = compared(artifact, ask, how, expected, again=again)
+    again: list[Callable[[], bool]] = [anew]
+    again += [partial(after, each) for each in other_prompts(as_joined(artifact, sent))]
+    found = compared(artifact, ask, how, expected, again=again if twice else None)
     notes += warnings_beside(artifact, found.artifact, settings)
     return replace(found, notes=tuple(notes))
 

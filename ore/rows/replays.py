@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ore.artifact.many import files_of
 from ore.backends import Backend
 from ore.backends.http import SPENT
 from ore.backends.turn_errors import TurnFailedError
-from ore.backends.unloading import keep_another, unload
+from ore.backends.unloading import keep_another, other_prompts, unload
 from ore.errors import (
     BackendTimeoutError,
     CapabilityError,
@@ -45,7 +46,7 @@ from ore.rows.replaying import (
     template_of,
     warnings_beside,
 )
-from ore.types import ExecutionArtifact
+from ore.types import ExecutionArtifact, Message
 from ore.types.sent import listed
 
 NOT_RUN = "not run"
@@ -103,8 +104,8 @@ def replay_files(given: Iterable[Path | str], opening: Reopening) -> Iterator[Re
 
     A run is one model call; where only the answer is another one, and nothing was changed or expected,
     a second call shows whether the model gives the same answer twice; if so, a third one shows whether
-    it does when an Ollama server has just loaded it, and a fourth one whether it does after another
-    prompt. Where they show no other answer for three runs of a model in a row, there is no third one.
+    it does when an Ollama server has just loaded it, and two more whether it does after other prompts.
+    Where they show no other answer for three runs of a model in a row, there is no third one.
 
     Args:
         given: Paths of artifacts, or of folders of them.
@@ -214,12 +215,13 @@ def _asked(
         is_tried = opening.unloads_in_vain[place] <= MOST_UNLOADS
         return is_tried and unload(backend, recalled.rerun.model)
 
-    def after_another() -> bool:
-        model, sent = recalled.rerun.model, as_joined(old, as_sent(messages))
+    def after(other: list[Message]) -> bool:
+        model = recalled.rerun.model
         with opening.waiting(backend.phase):
-            return unload(backend, model) and keep_another(backend, model, settings, sent)
+            return unload(backend, model) and keep_another(backend, model, settings, other)
 
-    again = (anew, after_another)
+    again: list[Callable[[], bool]] = [anew]
+    again += [partial(after, each) for each in other_prompts(as_joined(old, as_sent(messages)))]
     found = compared(old, ask, recalled.how, expected, changed, again=again)
     if found.state == "not repeatable":
         opening.unloads_in_vain[place] = 0

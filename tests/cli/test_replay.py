@@ -105,8 +105,8 @@ def test_a_server_whose_cache_makes_another_answer_is_not_repeatable(cold, verdi
         asked = [
             (bool(chat.json["messages"]), chat.json.get("keep_alive")) for chat in server.chats
         ]
-        third, fourth = [(False, 0), (True, None)], [(False, 0), (True, None), (True, None)]
-        assert asked == [(True, None)] * 3 + third + (fourth if cold == "Two." else [])
+        third, after = [(False, 0), (True, None)], [(False, 0), (True, None), (True, None)]
+        assert asked == [(True, None)] * 3 + third + (2 * after if cold == "Two." else [])
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_a_model_is_not_unloaded_for_each_run_of_many_that_are_different(ore, fo
         result = ore("--replay", ".", *flags, open_backend=open_backend)
         assert [row[0] for row in rows(result.out).values()] == ["different"] * 5
         unloads = [chat for chat in server.chats if not chat.json["messages"]]
-        assert (len(unloads), len(server.chats)) == (2 * 3, 5 + 2 * 5 + 5 * 3)
+        assert (len(unloads), len(server.chats)) == (3 * 3, 5 + 2 * 5 + 8 * 3)
 
 
 def test_a_cache_that_changes_an_answer_only_after_another_prompt_makes_it_not_repeatable(
@@ -151,6 +151,32 @@ def test_a_cache_that_changes_an_answer_only_after_another_prompt_makes_it_not_r
         assert texts == ["Where is Oslo?"] * 3 + ["Why?", "Where is Oslo?"]
 
 
+@pytest.mark.parametrize("system, is_long", [("Be kind.", True), ("Be kind. " * 60, False)])
+def test_a_cache_that_changes_an_answer_only_after_another_system_prompt_is_seen(
+    ore, folder, system, is_long
+):
+    """What a cache keeps of a prompt was computed otherwise in a short one than in a long one."""
+    systems = []
+
+    def reply(request):
+        if not request["messages"]:
+            return ""
+        systems.append(request["messages"][0]["content"])
+        other = systems[-2] if len(systems) > 1 else systems[-1]
+        return "One." if other != systems[-1] and (len(other) > 400) == is_long else "Two."
+
+    with FakeOllama(reply=reply) as server:
+        flags = ("--host", server.url)
+        before = ("--system", "You rhyme. " * (50 if is_long else 1))
+        ore("Where is Rome?", *before, *flags, open_backend=open_backend)
+        asked = ("Where is Oslo?", "--system", system)
+        record(folder / "a.json", *asked, *flags, "--artifact-full", open_backend=open_backend)
+        systems.clear()  # the model was unloaded since
+        result = ore("--replay", "a.json", *flags, open_backend=open_backend)
+        assert (result.code, rows(result.out)["a.json"][0]) == (3, "not repeatable")
+        assert [each == systems[0] for each in systems] == [True] * 5 + [False, True]
+
+
 def test_no_more_than_a_token_of_another_prompt_is_waited_for(ore, folder):
     """A model that thinks may think long of it, or without an end, and says nothing meanwhile."""
     with FakeOllama(reply="Two.", thinking="Well.") as server:
@@ -161,7 +187,7 @@ def test_no_more_than_a_token_of_another_prompt_is_waited_for(ore, folder):
         assert rows(result.out)["a.json"][0] == "different"
         asked = [(chat.json["messages"], chat.json.get("options")) for chat in server.chats]
         options = [given for sent, given in asked if sent and sent[-1]["content"] == "Why?"]
-        assert options == [{"seed": 1, "num_predict": 1}]
+        assert options == [{"seed": 1, "num_predict": 1}] * 2
 
 
 @pytest.mark.slow
@@ -181,7 +207,7 @@ def test_a_model_whose_cache_was_seen_to_change_an_answer_is_unloaded_for_the_ne
         result = ore("--replay", ".", *flags, open_backend=open_backend)
         states = [row[0] for row in rows(result.out).values()]
         assert states == ["different"] * 2 + ["not repeatable"] + ["different"] * 2
-        assert sum(not chat.json["messages"] for chat in server.chats) == 4 * 2 + 1
+        assert sum(not chat.json["messages"] for chat in server.chats) == 4 * 3 + 1
 
 
 def test_the_runs_of_one_model_take_no_unload_of_another_ones(ore, folder):
