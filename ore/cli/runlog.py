@@ -11,10 +11,11 @@ from ore.artifact.log import RunLog
 from ore.cli.flags import LAST
 from ore.cli.options import Options
 from ore.cli.rules import ARTIFACT_PATHS
-from ore.errors import UsageError
+from ore.errors import HomeError, UsageError
 from ore.files import reason
-from ore.files.home import expanded, is_address
+from ore.files.home import expanded, is_address, ore_home
 from ore.files.neutral import value_shown
+from ore.files.trust import home_folder
 
 
 def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
@@ -24,6 +25,7 @@ def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
         UsageError: ``ORE_RUNS`` is relative: every folder would have a log of its own. Or ``--runs``
             is an address, or relative to a folder that is gone. Or one of them begins with ``~``, and
             no home is known.
+        HomeError: It is in ORE's home, and that, or its folder there, is not this user's alone.
     """
     if options.runs is not None:
         if is_address(options.runs):
@@ -32,7 +34,7 @@ def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
                 f"folder."
             )
         try:
-            return RunLog(Path(os.path.abspath(expanded(options.runs))))
+            return _log_in(os.path.abspath(expanded(options.runs)))
         except OSError as exc:  # there is no current folder any more
             raise UsageError(
                 f"The folder of --runs can't be found from here: {reason(exc)}. Give its full path."
@@ -43,7 +45,17 @@ def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
             f"ORE_RUNS is {value_shown(folder)}, which is not an absolute path: set it to the full path of a "
             f"folder, as in ORE_RUNS=~/runs."
         )
-    return RunLog(Path(folder)) if folder else None
+    return _log_in(folder) if folder else None
+
+
+def _log_in(folder: str) -> RunLog:
+    """Return the log in a folder that the user names, which is judged only where it is in ORE's home."""
+    try:
+        below = Path(os.path.abspath(folder)).relative_to(ore_home()).parts
+    except (ValueError, HomeError):  # it is elsewhere
+        return RunLog(Path(folder))
+    home_folder(below[0] if below else "")
+    return RunLog(Path(folder))
 
 
 def with_last(options: Options, environ: Mapping[str, str]) -> Options:

@@ -263,6 +263,31 @@ def test_last_looks_into_the_folder_of_the_flag(ore, two, folder, monkeypatch):
     assert ore("--verify", "--last", "--runs", "~/none").code == 1
 
 
+@pytest.mark.parametrize("opened", ["home", "home/runs"])
+@pytest.mark.parametrize(
+    "args", [("--after", "--last", "next"), ("--show", "--last"), ("hi",), ("--replay", "--last")]
+)
+def test_a_log_in_a_home_that_others_can_write_to_is_not_used(
+    ore, tmp_path, monkeypatch, opened, args
+):
+    """Whoever writes a run there would choose what ``--last`` is."""
+    monkeypatch.setenv("ORE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ORE_RUNS", str(tmp_path / "home/runs"))
+    assert ore("hi").code == 0
+    (tmp_path / opened).chmod(0o777)
+    result = ore(*args)
+    assert (result.code, result.out, result.calls) == (1, "", [])
+    assert f"Nothing in {tmp_path / opened} is used: others can write to it" in result.err
+    assert len(list(tmp_path.glob("home/runs/*/*"))) == 1
+
+
+def test_a_log_elsewhere_is_the_users_own_choice(ore, tmp_path, monkeypatch):
+    monkeypatch.setenv("ORE_RUNS", str(tmp_path / "runs"))
+    assert ore("hi").code == 0
+    (tmp_path / "runs").chmod(0o777)
+    assert ore("--show", "--last").code == 0
+
+
 def test_last_without_a_log_is_asked_wrongly(ore, folder):
     result = ore("--replay", "--last")
     assert result.code == 2 and "ORE_RUNS" in result.err and "--runs" in result.err
