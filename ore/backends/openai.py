@@ -80,11 +80,10 @@ class OpenAIBackend(Backend):
         return listed(self.address, self._key, Deadline(None), seconds)
 
     def default_model(self) -> str | None:
-        """Return the model that was named, else the server's only one, if it answers prompts."""
+        """Return the model that was named, else the server's only one, if it can be asked prompts."""
         if self._model is not None:
             return self._model
-        models = self.described()
-        return models[0].name if len(models) == 1 and models[0].can_answer else None
+        return openai_models.only_one(self.described())
 
     def prepare(self) -> None:
         load_packages()

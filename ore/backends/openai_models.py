@@ -10,7 +10,7 @@ from ore.backends import Model
 from ore.backends.address import Host
 from ore.backends.answer import known_count
 from ore.backends.http import Deadline
-from ore.backends.model_names import can_be_sent
+from ore.backends.model_names import can_be_sent, holds_login
 from ore.backends.openai_client import Call, load_packages
 from ore.errors import BackendError
 from ore.files.neutral import word
@@ -92,6 +92,12 @@ def described(entry: dict[str, Any]) -> Model:
     parameters = _in_short(number) if number else None
     able = _abilities(entry)
     return Model(entry["id"], size, parameters, quantization, window_of(entry), able)
+
+
+def only_one(models: list[Model]) -> str | None:
+    """Return the name of a list's only model, if it answers prompts and its name holds no login."""
+    asked = [each.name for each in models if each.can_answer and not holds_login(each.name)]
+    return asked[0] if len(models) == len(asked) == 1 else None
 
 
 def _abilities(entry: dict[str, Any]) -> tuple[str, ...] | None:

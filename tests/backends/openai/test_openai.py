@@ -959,7 +959,10 @@ def test_a_list_of_countless_models_is_refused():
             OpenAIBackend(Host(fake.url)).models()
 
 
-@pytest.mark.parametrize("models, default", [(("only",), "only"), (("a", "b"), None), ((), None)])
+@pytest.mark.parametrize(
+    "models, default",
+    [(("only",), "only"), (("a", "b"), None), ((), None), (("http://ada:PW@box/m",), None)],
+)
 def test_the_only_model_is_the_default(models, default):
     with FakeOpenAI(models=models) as fake:
         backend = OpenAIBackend(Host(fake.url))
