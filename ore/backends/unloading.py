@@ -19,9 +19,7 @@ from ore.types import Message
 _PAUSE = 0.05
 _QUESTIONS = ("Why?", "How?")  # short, of which the second is for who asks the first
 _SYSTEM = "You are someone else. "  # most begin so
-_SHORT = (
-    400  # characters; engines compute a prompt of a few dozen tokens otherwise than a longer one
-)
+_SHORT = 400  # characters: a prompt of a few dozen tokens is computed otherwise than a longer one
 
 
 def unload(backend: Backend, model: str) -> bool:
