@@ -529,7 +529,7 @@ def test_a_process_ends_with_its_own_code_whatever_the_engine_does(path, request
 INTERRUPTED = """
 import os, subprocess
 from pathlib import Path
-subprocess.Popen(["sh", "-c", f"sleep {seconds}; kill -INT {{os.getpid()}}"])
+other = subprocess.Popen(["sh", "-c", f"sleep {seconds}; kill -INT {{os.getpid()}}"])
 from ore.backends.engine import Engine, _Turn
 Engine(Path({path!r}))
 import time
