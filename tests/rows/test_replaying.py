@@ -11,6 +11,9 @@ import ore
 from ore import ORE, AyaReasoner, Message, Reasoner, Response, Session
 from ore.artifact.compare import differences
 from ore.backends.joining import JoiningReasoner
+from ore.backends.ollama import OllamaBackend
+from ore.backends.settings import Settings
+from ore.backends.unloading import keep_another
 from ore.errors import ArtifactError, ServerUnreachableError
 from ore.rows.expectations import parse_expectation
 from ore.rows.judge import JudgingReasoner
@@ -53,6 +56,20 @@ def test_a_run_is_asked_again_by_one_call_with_its_own_messages(replies, twice, 
     assert [each.name for each in found.differences] == ([] if state == "same" else ["answer"])
     assert found.artifact.output.content == replies[0] and found.notes == ()
     assert list(found.differences) == differences(old, found.artifact)
+
+
+def test_what_is_asked_to_fill_a_cache_is_no_turn_of_the_program():
+    """Its thoughts are not the program's to hear, and it may be cut."""
+    heard, able = [], ("completion", "thinking")
+    settings = Settings(strict_context=True, think=True, on_thinking=heard.append)
+    with FakeOllama(thinking="Well", chunks=[""], capabilities=able, version="0.29.9") as server:
+        server.ollama.shown = {
+            "template": "{{ .Prompt }}"
+        }  # which has no place for the system prompt
+        messages = [Message("system", "Rhyme."), Message("user", "Why?")]
+        assert keep_another(OllamaBackend(server.url), "llama3.2", settings, messages)
+        assert [each.json["messages"][-1]["content"] for each in server.chats] == ["Why?"]
+    assert heard == []
 
 
 @pytest.mark.parametrize("cold, state", [("Paris.", "not repeatable"), ("Rome.", "different")])

@@ -210,20 +210,27 @@ def test_what_is_beside_a_model_in_that_format_is_never_the_default_and_says_wha
 
 
 @pytest.mark.parametrize(
-    "name, tensor, ahead, answers",
+    "name, tensor, ahead, tensors, answers",
     [
-        ("mtp-q.gguf", "blk.1.attn_norm.weight", 1, False),
-        ("mtp-q.gguf", "blk.0.attn_norm.weight", 1, True),
-        ("mtp-q.gguf", "blk.1.attn_norm.weight", 0, True),
-        ("mtp-q-00001-of-00001.gguf", "output_norm.weight", 1, True),
+        ("mtp-q.gguf", "blk.1.attn_norm.weight", 1, 1, False),
+        ("mtp-q.gguf", "blk.0.attn_norm.weight", 1, 1, True),
+        ("mtp-q.gguf", "blk.1.attn_norm.weight", 0, 1, True),
+        (
+            "mtp-q.gguf",
+            "blk.1.attn_norm.weight",
+            1,
+            2,
+            True,
+        ),  # it is cut off: the next may be blk.0
+        ("mtp-q-00001-of-00001.gguf", "output_norm.weight", 1, 1, True),
     ],
 )
 def test_layers_that_only_guess_ahead_are_a_draft(
-    tmp_path, monkeypatch, name, tensor, ahead, answers
+    tmp_path, monkeypatch, name, tensor, ahead, tensors, answers
 ):
     monkeypatch.setenv("ORE_MODEL_DIR", str(tmp_path))
     keys = {"general.architecture": "qwen35", "qwen35.nextn_predict_layers": ahead}
-    data = head(*(entry(name, value) for name, value in keys.items()), tensors=1)
+    data = head(*(entry(name, value) for name, value in keys.items()), tensors=tensors)
     place = struct.pack("<IQIQ", 1, 64, 0, 0)
     (tmp_path / name).write_bytes(data + text(tensor) + place)
     assert bool(EmbeddedBackend().default_model()) is answers
