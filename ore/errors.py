@@ -130,7 +130,7 @@ SHORT_OF_MEMORY = (MemoryError, SystemError, RuntimeError, ImportError, OSError)
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Tell whether ``error``, of ``SHORT_OF_MEMORY``, says that there is no memory left."""
+    """Tell whether ``error`` says that there is no memory left; most are of ``SHORT_OF_MEMORY``."""
     text = str(error)
     if isinstance(error, SystemError):
         return "without " in text and "exception" in text  # the interpreter's own, half-way

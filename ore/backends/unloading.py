@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 from ore.backends import Backend
 from ore.backends.http import Deadline
@@ -39,6 +40,22 @@ def unload(backend: Backend, model: str) -> bool:
     except OreError:  # it is still in use, or the server does not know how
         return False
     return True
+
+
+def beginnings(
+    backend: Backend, model: str, settings: Settings, messages: Sequence[Message]
+) -> list[Callable[[], bool]]:
+    """Return what to call before ``messages`` are asked again, each time from another beginning.
+
+    The first has the model loaded anew; each of the others does, and has it begin to answer one of
+    ``other_prompts``. They return whether they could.
+    """
+
+    def after(other: list[Message]) -> bool:
+        return unload(backend, model) and keep_another(backend, model, settings, other)
+
+    others = (partial(after, each) for each in other_prompts(messages))
+    return [partial(unload, backend, model), *others]
 
 
 def other_prompts(messages: Sequence[Message]) -> list[list[Message]]:

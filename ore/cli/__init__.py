@@ -64,7 +64,7 @@ def run(argv: Sequence[str] | None = None, env_files: Mapping[str, str] | None =
         if isinstance(exc.__cause__, (KeyboardInterrupt, Terminated)):
             # It came while a class was made, as a module was loaded: Python 3.11 wraps it there.
             code = getattr(exc.__cause__, "exit_code", INTERRUPTED)
-        elif os.environ.get("ORE_TRACEBACK") or _is_shortage(exc):
+        elif os.environ.get("ORE_TRACEBACK") or is_shortage(exc):
             raise  # who starts the process has a sentence for a shortage
         else:
             code = _report(console, OreError(_fault(exc)))
@@ -119,10 +119,6 @@ def main(
         if not is_shortage(exc):
             raise
     return _report(console, OreError(NO_MEMORY))  # what took the memory has been let go
-
-
-def _is_shortage(exc: Exception) -> bool:
-    return isinstance(exc, SHORT_OF_MEMORY) and is_shortage(exc)
 
 
 def _fault(exc: Exception) -> str:

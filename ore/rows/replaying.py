@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 from ore.artifact.canonical import text_digest
@@ -12,7 +11,7 @@ from ore.artifact.compare import ANSWER, Difference, differences, known_to_one
 from ore.backends import Backend
 from ore.backends.joining import JoiningReasoner, joined
 from ore.backends.settings import Settings
-from ore.backends.unloading import keep_another, other_prompts, unload
+from ore.backends.unloading import beginnings
 from ore.errors import OreError
 from ore.files.neutral import brief
 from ore.files.strictjson import above_zero, part
@@ -125,14 +124,9 @@ def replay(
     def ask() -> ExecutionArtifact:
         return answered(artifact, reasoner, backend, named, settings, sent, sources)
 
-    def anew() -> bool:
-        return named is not None and unload(backend, named)
-
-    def after(other: list[Message]) -> bool:
-        return anew() and keep_another(backend, str(named), settings, other)
-
-    again: list[Callable[[], bool]] = [anew]
-    again += [partial(after, each) for each in other_prompts(as_joined(artifact, sent))]
+    again: list[Callable[[], bool]] = []
+    if named is not None:
+        again = beginnings(backend, named, settings, as_joined(artifact, sent))
     found = compared(artifact, ask, how, expected, again=again if twice else None)
     notes += warnings_beside(artifact, found.artifact, settings)
     return replace(found, notes=tuple(notes))

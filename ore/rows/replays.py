@@ -19,7 +19,7 @@ from ore.artifact.many import files_of
 from ore.backends import Backend
 from ore.backends.http import SPENT
 from ore.backends.turn_errors import TurnFailedError
-from ore.backends.unloading import keep_another, other_prompts, unload
+from ore.backends.unloading import beginnings
 from ore.errors import (
     BackendTimeoutError,
     CapabilityError,
@@ -46,7 +46,7 @@ from ore.rows.replaying import (
     template_of,
     warnings_beside,
 )
-from ore.types import ExecutionArtifact, Message
+from ore.types import ExecutionArtifact
 from ore.types.sent import listed
 
 NOT_RUN = "not run"
@@ -209,19 +209,18 @@ def _asked(
         return _changes(opening, old, new)
 
     place = (recalled.rerun.backend, recalled.rerun.model)
+    sent = as_joined(old, as_sent(messages))
+    anew, *others = beginnings(backend, recalled.rerun.model, settings, sent)
 
-    def anew() -> bool:
+    def first() -> bool:
         opening.unloads_in_vain[place] += 1
-        is_tried = opening.unloads_in_vain[place] <= MOST_UNLOADS
-        return is_tried and unload(backend, recalled.rerun.model)
+        return opening.unloads_in_vain[place] <= MOST_UNLOADS and anew()
 
-    def after(other: list[Message]) -> bool:
-        model = recalled.rerun.model
+    def after(other: Callable[[], bool]) -> bool:
         with opening.waiting(backend.phase):
-            return unload(backend, model) and keep_another(backend, model, settings, other)
+            return other()
 
-    again: list[Callable[[], bool]] = [anew]
-    again += [partial(after, each) for each in other_prompts(as_joined(old, as_sent(messages)))]
+    again: list[Callable[[], bool]] = [first, *(partial(after, each) for each in others)]
     found = compared(old, ask, recalled.how, expected, changed, again=again)
     if found.state == "not repeatable":
         opening.unloads_in_vain[place] = 0
