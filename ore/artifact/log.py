@@ -13,9 +13,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from ore.artifact import write_artifact
-from ore.errors import ArtifactError
+from ore.errors import ArtifactError, HomeError
 from ore.files import make_private, reason
+from ore.files.home import ore_home
 from ore.files.neutral import one_line
+from ore.files.trust import home_folder
 from ore.types import ExecutionArtifact
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -36,6 +38,8 @@ def _written(entry: os.DirEntry[str]) -> int:
 class RunLog:
     """The run log in one folder, which need not exist yet.
 
+    In ORE's home it is used only while that, and its folder there, are this user's alone.
+
     Args:
         root: The folder, as an absolute path.
     """
@@ -44,7 +48,13 @@ class RunLog:
         self.root = Path(root)
 
     def check(self) -> None:
-        """Raise ``ArtifactError`` where nothing can be written to it, as far as that shows now."""
+        """Return where it can be written to, as far as that shows now.
+
+        Raises:
+            ArtifactError: It can't.
+            HomeError: It is in a home that can't be trusted.
+        """
+        self._refuse_opened_home()
         try:
             os.stat(self.root)
         except (FileNotFoundError, NotADirectoryError):
@@ -82,6 +92,7 @@ class RunLog:
 
         Raises:
             ArtifactError: It can't be written, or has no time.
+            HomeError: The log is in a home that can't be trusted.
         """
         path = self.path_of(artifact.execution_id, artifact.timestamp)
         self.make_folder_of(str(path))
@@ -89,9 +100,17 @@ class RunLog:
         return path
 
     def make_folder_of(self, path: str) -> None:
-        """Make the folder of a day, where ``path`` is in this log; raises ``ArtifactError``."""
+        """Make the folder of a day, where ``path`` is in this log.
+
+        Raises:
+            ArtifactError: It can't be made.
+            HomeError: The log is in a home that can't be trusted.
+        """
         day = Path(path).parent
-        if day.parent != self.root or os.path.isdir(day):
+        if day.parent != self.root:
+            return
+        self._refuse_opened_home()
+        if os.path.isdir(day):
             return
         try:
             make_private(day)
@@ -105,7 +124,9 @@ class RunLog:
 
         Raises:
             ArtifactError: There is none, or the folder can't be read.
+            HomeError: It is in a home that can't be trusted.
         """
+        self._refuse_opened_home()
         try:
             days = sorted(filter(_DAY.fullmatch, os.listdir(self.root)), reverse=True)
             for day in days:
@@ -124,6 +145,14 @@ class RunLog:
         raise ArtifactError(
             f"There is no run in the log {one_line(str(self.root))} yet: ask something first."
         )
+
+    def _refuse_opened_home(self) -> None:
+        """Raise ``HomeError`` where the log is in ORE's home, and others can write there by now."""
+        try:
+            below = Path(os.path.abspath(self.root)).relative_to(ore_home()).parts
+        except (ValueError, HomeError, OSError):  # it is elsewhere
+            return
+        home_folder(below[0] if below else "")
 
     def _unwritable(self, path: Path, why: str) -> ArtifactError:
         return ArtifactError(

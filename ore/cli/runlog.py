@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ore.artifact.log import RunLog
 from ore.cli.flags import LAST
 from ore.cli.options import Options
 from ore.cli.rules import ARTIFACT_PATHS
-from ore.errors import HomeError, UsageError
+from ore.errors import UsageError
 from ore.files import reason
-from ore.files.home import expanded, is_address, ore_home
+from ore.files.home import expanded, is_address
 from ore.files.neutral import value_shown
-from ore.files.trust import home_folder
 
 
 def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
@@ -25,7 +23,6 @@ def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
         UsageError: ``ORE_RUNS`` is relative: every folder would have a log of its own. Or ``--runs``
             is an address, or relative to a folder that is gone. Or one of them begins with ``~``, and
             no home is known.
-        HomeError: It is in ORE's home, and that, or its folder there, is not this user's alone.
     """
     if options.runs is not None:
         if is_address(options.runs):
@@ -34,7 +31,7 @@ def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
                 f"folder."
             )
         try:
-            return _log_in(os.path.abspath(expanded(options.runs)))
+            return RunLog(os.path.abspath(expanded(options.runs)))
         except OSError as exc:  # there is no current folder any more
             raise UsageError(
                 f"The folder of --runs can't be found from here: {reason(exc)}. Give its full path."
@@ -45,17 +42,7 @@ def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
             f"ORE_RUNS is {value_shown(folder)}, which is not an absolute path: set it to the full path of a "
             f"folder, as in ORE_RUNS=~/runs."
         )
-    return _log_in(folder) if folder else None
-
-
-def _log_in(folder: str) -> RunLog:
-    """Return the log in a folder that the user names, which is judged only where it is in ORE's home."""
-    try:
-        below = Path(os.path.abspath(folder)).relative_to(ore_home()).parts
-    except (ValueError, HomeError):  # it is elsewhere
-        return RunLog(Path(folder))
-    home_folder(below[0] if below else "")
-    return RunLog(Path(folder))
+    return RunLog(folder) if folder else None
 
 
 def with_last(options: Options, environ: Mapping[str, str]) -> Options:

@@ -281,6 +281,22 @@ def test_a_log_in_a_home_that_others_can_write_to_is_not_used(
     assert len(list(tmp_path.glob("home/runs/*/*"))) == 1
 
 
+def test_a_log_whose_home_is_opened_to_others_in_a_repl_takes_no_more_runs(
+    ore, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("ORE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ORE_RUNS", str(tmp_path / "home/runs"))
+
+    def opened(_):
+        (tmp_path / "home").chmod(0o777)
+        return "Rome."
+
+    result = ore("-i", stdin="one\ntwo\n", replies=["Paris.", opened])
+    assert (result.code, result.out) == (1, "Paris.\nRome.\n")
+    assert f"Nothing in {tmp_path / 'home'} is used: others can write to it" in result.err
+    assert len(list(tmp_path.glob("home/runs/*/*"))) == 1
+
+
 def test_a_log_elsewhere_is_the_users_own_choice(ore, tmp_path, monkeypatch):
     monkeypatch.setenv("ORE_RUNS", str(tmp_path / "runs"))
     assert ore("hi").code == 0
