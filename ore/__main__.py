@@ -15,7 +15,7 @@ from io import StringIO
 try:
     from pathlib import Path
 
-    from ore.errors import INTERRUPTED, NO_MEMORY, SHORT_OF_MEMORY, is_shortage
+    from ore.errors import INTERRUPTED, NO_MEMORY, is_shortage
     from ore.files.signals import hear_no_more
 except KeyboardInterrupt:  # before there is an INTERRUPTED to end with
     raise SystemExit(130) from None
@@ -45,7 +45,7 @@ def start() -> None:
                 run()
             else:
                 run(env_files=load_env_files())
-        except SHORT_OF_MEMORY as exc:
+        except Exception as exc:
             if not is_shortage(exc):
                 raise
             sys.unraisablehook = id  # says nothing: Python would tell of each failure as it ends

@@ -125,19 +125,16 @@ INTERRUPTED = 130
 NO_MEMORY = "The system gives ORE no more memory: give it less to read, or end other programs."
 """What is said where ``is_shortage`` holds."""
 
-SHORT_OF_MEMORY = (MemoryError, SystemError, RuntimeError, ImportError, OSError)
-"""What Python raises where it gets no memory, some of it for other reasons, too."""
-
 
 def is_shortage(error: BaseException) -> bool:
-    """Tell whether ``error`` says that there is no memory left; most are of ``SHORT_OF_MEMORY``."""
+    """Tell whether ``error`` says that there is no memory left: Python has many words for it."""
     text = str(error)
     if isinstance(error, SystemError):
         return "without " in text and "exception" in text  # the interpreter's own, half-way
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     if any(isinstance(each, MemoryError) for each in (error, error.__cause__)):
-        return True  # Python 3.11 wraps one that comes while a class is made
+        return True  # Python 3.11 wraps one that comes while a class is made, a package any
     return "failed to map segment" in text or "allocate lock" in text
 
 

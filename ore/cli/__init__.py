@@ -19,7 +19,6 @@ from ore.cli.terminal.console import Console
 from ore.errors import (
     INTERRUPTED,
     NO_MEMORY,
-    SHORT_OF_MEMORY,
     HungUp,
     OreError,
     OutputError,
@@ -115,7 +114,7 @@ def main(
         _tell_cause(console, exc)
         console.end()
         raise
-    except SHORT_OF_MEMORY as exc:
+    except Exception as exc:
         if not is_shortage(exc):
             raise
     return _report(console, OreError(NO_MEMORY))  # what took the memory has been let go
@@ -154,7 +153,7 @@ def _report(console: Console, error: OreError) -> int:
     try:
         console.error(error)
         return error.exit_code
-    except SHORT_OF_MEMORY as exc:  # an answer that it quotes may be large
+    except Exception as exc:  # an answer that it quotes may be large
         if not is_shortage(exc):
             raise
     error = OreError(NO_MEMORY)

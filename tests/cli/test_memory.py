@@ -33,9 +33,16 @@ def test_a_turn_without_memory_is_one_sentence(ore, error, flags, home):
     assert not (home / ".ore/sessions/s.json").exists()
 
 
-def test_a_shortage_while_a_class_is_made_is_one(ore):
-    """Python 3.11 wraps what is raised there."""
-    error = RuntimeError("Error calling __set_name__ on 'field' instance 'a' in 'Loaded'")
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("Error calling __set_name__ on 'field' instance 'a' in 'Loaded'"),
+        ValueError("uncompilable regex"),  # pygments'
+    ],
+    ids=repr,
+)
+def test_a_shortage_that_is_wrapped_is_one(ore, error):
+    """Python 3.11 wraps what is raised while a class is made, and a package what it likes."""
     error.__cause__ = MemoryError()
     result = ore("Hi", replies=[error])
     assert (result.code, result.err) == (1, f"ore: {NO_MEMORY}\n")
