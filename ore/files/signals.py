@@ -75,8 +75,9 @@ def comes_again(number: int, frame: FrameType | None) -> bool:
         number: The signal.
         frame: What it interrupts, as a handler is told.
     """
-    code = None if frame is None else frame.f_code
-    if code is None or (os.path.basename(code.co_filename), code.co_name) not in _CALLBACKS:
+    while frame is not None and not _is_callback(frame):
+        frame = frame.f_back  # a callback waits for the thread below, where time is short
+    if frame is None:
         return False
 
     def send() -> None:
@@ -87,6 +88,11 @@ def comes_again(number: int, frame: FrameType | None) -> bool:
         threading.Thread(target=send, daemon=True).start()
         return True
     return False
+
+
+def _is_callback(frame: FrameType) -> bool:
+    code = frame.f_code
+    return (os.path.basename(code.co_filename), code.co_name) in _CALLBACKS
 
 
 def _is_alone() -> bool:

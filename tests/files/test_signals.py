@@ -115,6 +115,18 @@ def test_a_signal_in_a_callback_that_drops_errors_of_its_handler_is_raised_behin
         time.sleep(5.0)
 
 
+def test_a_signal_below_a_callback_is_raised_behind_it_too():
+    """On a busy machine it comes again while the callback still starts what sends it."""
+    of_python = {"waits": lambda: signal.raise_signal(signal.SIGTERM)}
+    exec(compile("def remove(_): waits()", weakref.__file__, "exec"), of_python)
+    held = {1}
+    with pytest.raises(Terminated), _signals_raise():
+        watched = weakref.ref(held, of_python["remove"])
+        del held
+        assert watched() is None
+        time.sleep(5.0)
+
+
 def test_what_a_signal_in_a_callback_would_lose_is_raised_at_once(monkeypatch):
     first = Terminated()
     monkeypatch.setattr("ore.cli.being_raised", lambda: first)
