@@ -54,6 +54,10 @@ _SHORTAGES: tuple[tuple[str, str], ...] = (
 )
 _KINDS: tuple[tuple[str, str], ...] = (
     *_SHORTAGES,
+    (  # https://github.com/moby/moby/issues/42680
+        r"\A\W*Operation not permitted\W*\Z",
+        "the system forbids the engine to start threads, as Docker before 20.10.10 does: use a newer one",
+    ),
     (
         r"couldn't bind HTTP server socket",
         "the engine can make no socket in its temporary folder: free some room there, or name another "

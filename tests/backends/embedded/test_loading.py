@@ -198,6 +198,14 @@ def test_an_engine_that_gets_no_threads_does_not_blame_the_model(log):
     )
 
 
+def test_a_container_that_forbids_threads_is_not_the_model_s_fault():
+    error = load_error(Path("/m.gguf"), "Operation not permitted", "", 1 << 30)
+    assert str(error) == (
+        "/m.gguf can't be loaded: the system forbids the engine to start threads, as Docker before "
+        "20.10.10 does: use a newer one."
+    )
+
+
 @pytest.mark.parametrize(
     "log",
     [
