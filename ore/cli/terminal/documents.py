@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from operator import ne
 
 from ore.cli.terminal.bytewise import on_terminal
 from ore.cli.terminal.labels import ascii_of, has_label, turned
@@ -59,7 +61,7 @@ def _kept(
     line: str, width: Callable[[], int], labels: Sequence[str], is_json: bool = False
 ) -> Iterator[str]:
     if is_json:
-        has_edge = "".join(_kept(line, width, labels)) != line
+        has_edge = any(map(ne, chain.from_iterable(_kept(line, width, labels)), line))
         yield _COLON.sub(r"\\u003a", line) if has_edge else line
         return
     kept = AnswerText(width(), "", labels, wraps=False)

@@ -359,3 +359,10 @@ def test_json_stays_json_where_a_label_may_be_at_the_edge(width):
         assert json.loads(shown) == value
         assert shown.count("\n") == json.dumps(value, indent=indent).count("\n")
         assert document_of(shown, width) == shown  # nothing is at the edge
+
+
+def test_json_is_laid_out_up_to_its_first_label_at_the_edge():
+    text, looks = json.dumps("x you: " * 100_000), list[int]()
+    shown = document_parts(text, lambda: looks.append(20) or 20, LABELS, is_json=True)
+    assert json.loads("".join(shown)) == json.loads(text)
+    assert len(looks) < 5
