@@ -60,8 +60,8 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"couldn't bind HTTP server socket",
-        "the engine can make no socket in its temporary folder: free some room there, or name another "
-        "folder with TMPDIR",
+        "the engine can make no socket in its temporary folder: free some room there, name another folder "
+        "with TMPDIR, or allow Unix sockets (systemd's RestrictAddressFamilies)",
     ),
     (
         r"mmap failed: (?P<why>[^\n]*)",

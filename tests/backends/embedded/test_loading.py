@@ -234,8 +234,8 @@ LACKS = {
     "a socket": (
         "0.02.1 E srv start: couldn't bind HTTP server socket, hostname: engine.sock, port: 0",
         "",
-        "the engine can make no socket in its temporary folder: free some room there, or name another "
-        "folder with TMPDIR.",
+        "the engine can make no socket in its temporary folder: free some room there, name another folder "
+        "with TMPDIR, or allow Unix sockets (systemd's RestrictAddressFamilies).",
     ),
     "a map": (
         "0.00.1 E llama_model_load: error loading model: mmap failed: No such device\n",
