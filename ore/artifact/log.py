@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timezone
+from itertools import takewhile
 from pathlib import Path
 
 from ore.artifact import write_artifact
@@ -35,10 +37,33 @@ def _written(entry: os.DirEntry[str]) -> int:
     return 0
 
 
+def _refuse_opened_home(path: Path) -> None:
+    """Raise ``HomeError`` where ``path`` is in ORE's home, and others can write there, or on the way."""
+    for inside in _ways_from_home(path):
+        for each in ("", *inside):
+            home_folder(each)
+
+
+def _ways_from_home(path: Path) -> Iterator[list[str]]:
+    """Yield the paths from below ORE's home to ``path``, as it is written and without links."""
+    with suppress(HomeError, OSError, ValueError):
+        home = ore_home()
+        for way in map(Path, (os.path.abspath(path), os.path.realpath(path))):
+            inside = [*takewhile(lambda each: not _is_same(each, home), (way, *way.parents))]
+            if len(inside) <= len(way.parents):
+                yield [*map(str, reversed(inside))]
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    with suppress(OSError):
+        return os.path.samefile(one, other)
+    return False
+
+
 class RunLog:
     """The run log in one folder, which need not exist yet.
 
-    In ORE's home it is used only while that, and its folder there, are this user's alone.
+    In ORE's home it is used only while that, and what leads from there to a run, are this user's alone.
 
     Args:
         root: The folder, as an absolute path.
@@ -54,7 +79,7 @@ class RunLog:
             ArtifactError: It can't.
             HomeError: It is in a home that can't be trusted.
         """
-        self._refuse_opened_home()
+        _refuse_opened_home(self.root)
         try:
             os.stat(self.root)
         except (FileNotFoundError, NotADirectoryError):
@@ -109,7 +134,7 @@ class RunLog:
         day = Path(path).parent
         if day.parent != self.root:
             return
-        self._refuse_opened_home()
+        _refuse_opened_home(day)
         if os.path.isdir(day):
             return
         try:
@@ -126,7 +151,7 @@ class RunLog:
             ArtifactError: There is none, or the folder can't be read.
             HomeError: It is in a home that can't be trusted.
         """
-        self._refuse_opened_home()
+        _refuse_opened_home(self.root)
         try:
             days = sorted(filter(_DAY.fullmatch, os.listdir(self.root)), reverse=True)
             for day in days:
@@ -136,7 +161,9 @@ class RunLog:
                 if runs:
                     newest = max(run.name[:6] for run in runs)
                     same = [run for run in runs if run.name[:6] == newest]
-                    return Path(max(same, key=lambda run: (_written(run), run.name)).path)
+                    found = Path(max(same, key=lambda run: (_written(run), run.name)).path)
+                    _refuse_opened_home(found)
+                    return found
         except FileNotFoundError:
             pass
         except (OSError, ValueError) as exc:
@@ -145,14 +172,6 @@ class RunLog:
         raise ArtifactError(
             f"There is no run in the log {one_line(str(self.root))} yet: ask something first."
         )
-
-    def _refuse_opened_home(self) -> None:
-        """Raise ``HomeError`` where the log is in ORE's home, and others can write there by now."""
-        try:
-            below = Path(os.path.abspath(self.root)).relative_to(ore_home()).parts
-        except (ValueError, HomeError, OSError):  # it is elsewhere
-            return
-        home_folder(below[0] if below else "")
 
     def _unwritable(self, path: Path, why: str) -> ArtifactError:
         return ArtifactError(

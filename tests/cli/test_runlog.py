@@ -281,6 +281,36 @@ def test_a_log_in_a_home_that_others_can_write_to_is_not_used(
     assert len(list(tmp_path.glob("home/runs/*/*"))) == 1
 
 
+@pytest.mark.parametrize(
+    ("home", "runs", "opened"),
+    [
+        ("up/../home", "home/runs", "home"),
+        ("link", "home/runs", "home"),
+        ("home", "link/runs", "home"),
+        ("home", "into", "home"),
+        ("home", "home/logs/runs", "home/logs"),
+        ("home", "home/logs/runs", "home/logs/runs"),
+        ("home", "home/runs", "home/runs/*"),
+        ("home", "home/runs", "home/runs/*/*.json"),
+    ],
+)
+def test_a_log_is_in_the_home_however_both_are_written_and_judged_down_to_the_run(
+    ore, tmp_path, monkeypatch, home, runs, opened
+):
+    (tmp_path / "up").mkdir()
+    (tmp_path / "home/runs").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("home")
+    (tmp_path / "into").symlink_to("home/runs")
+    monkeypatch.setenv("ORE_HOME", f"{tmp_path}/{home}")
+    monkeypatch.setenv("ORE_RUNS", f"{tmp_path}/{runs}")
+    assert ore("hi").code == 0
+    (which,) = tmp_path.glob(opened)
+    which.chmod(0o777)
+    result = ore("--after", "--last", "next")
+    assert (result.code, result.out, result.calls) == (1, "", [])
+    assert "is used: others can write to it" in result.err
+
+
 def test_a_log_whose_home_is_opened_to_others_in_a_repl_takes_no_more_runs(
     ore, tmp_path, monkeypatch
 ):
