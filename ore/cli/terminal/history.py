@@ -9,7 +9,7 @@ from pathlib import Path
 from ore.errors import OreError
 from ore.files import reason
 from ore.files.folder import Folder
-from ore.files.trust import distrust_path
+from ore.files.trust import distrust_now
 
 MOST_ENTRIES = 1000
 MOST_BYTES = 16 * 1024
@@ -74,7 +74,7 @@ class History:
     def _folder(self, *, make: bool = False) -> Folder:
         """Return the folder of the file, to be opened; a link of one's own may lead there."""
         assert self.path is not None
-        if why := distrust_path(self.path.parent):
+        if why := distrust_now(self.path.parent):
             raise OSError(why)
         return Folder(self.path.parent.resolve(), make=make)
 

@@ -147,6 +147,18 @@ def test_a_folder_that_one_s_own_link_leads_to_is_used(tmp_path):
     assert kept.entries() == ["mine"] and (tmp_path / "real/history").read_text() == "mine\n"
 
 
+def test_nothing_is_added_below_a_home_that_is_opened_to_others_meanwhile(tmp_path, monkeypatch):
+    """A link of one's own leads to the home: behind it, its folders do not look like the home's."""
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "ore").symlink_to("real")
+    monkeypatch.setenv("ORE_HOME", str(tmp_path / "ore"))
+    kept = History(tmp_path / "ore/sessions/a.typed")
+    kept.add("mine")
+    (tmp_path / "real").chmod(0o777)
+    kept.add("secret")
+    assert kept.path is None and (tmp_path / "real/sessions/a.typed").read_text() == "mine\n"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give links away")
 def test_a_folder_that_another_user_s_link_leads_to_is_not_used(tmp_path):
     (tmp_path / "real").mkdir(mode=0o700)
