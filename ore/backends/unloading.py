@@ -88,6 +88,7 @@ def keep_another(
     """
     options = {**settings.options, "num_predict": 1}
     settings = replace(settings, options=options, strict_context=False, on_thinking=None)
+    settings = replace(settings, keep_alive=None)  # that run may let the model go at once
     try:
         with closing(backend.reasoner(model, settings)) as reasoner:
             with closing(reasoner.stream_reason(list(messages))) as pieces:

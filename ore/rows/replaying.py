@@ -125,7 +125,7 @@ def replay(
         return answered(artifact, reasoner, backend, named, settings, sent, sources)
 
     again: list[Callable[[], bool]] = []
-    if named is not None:
+    if named is not None and sent:
         again = beginnings(backend, named, settings, as_joined(artifact, sent))
     found = compared(artifact, ask, how, expected, again=again if twice else None)
     notes += warnings_beside(artifact, found.artifact, settings)

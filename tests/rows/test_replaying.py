@@ -59,9 +59,9 @@ def test_a_run_is_asked_again_by_one_call_with_its_own_messages(replies, twice, 
 
 
 def test_what_is_asked_to_fill_a_cache_is_no_turn_of_the_program():
-    """Its thoughts are not the program's to hear, and it may be cut."""
+    """Its thoughts are not the program's to hear, it may be cut, and the model stays for the next."""
     heard, able = [], ("completion", "thinking")
-    settings = Settings(strict_context=True, think=True, on_thinking=heard.append)
+    settings = Settings(strict_context=True, think=True, on_thinking=heard.append, keep_alive=0)
     with FakeOllama(thinking="Well", chunks=[""], capabilities=able, version="0.29.9") as server:
         server.ollama.shown = {
             "template": "{{ .Prompt }}"
@@ -69,6 +69,7 @@ def test_what_is_asked_to_fill_a_cache_is_no_turn_of_the_program():
         messages = [Message("system", "Rhyme."), Message("user", "Why?")]
         assert keep_another(OllamaBackend(server.url), "llama3.2", settings, messages)
         assert [each.json["messages"][-1]["content"] for each in server.chats] == ["Why?"]
+        assert "keep_alive" not in server.chats[0].json
     assert heard == []
 
 
@@ -132,6 +133,9 @@ def test_messages_are_rebuilt_or_given_and_else_nothing_is_asked():
     assert (found.messages, found.state) == ("given", "different")
     assert [each.name for each in found.differences] == ["messages"]
     assert reasoner.asked == [[("system", "Be kind."), ("user", "Why?")], [("user", "How?")]]
+    reasoner = Scripted("Paris.")
+    reasoner.model_id = "scripted"
+    assert ore.replay(recorded(), reasoner, []).state == "different"
     session = Session([Message("user", "Hi"), Message("assistant", "Ho")])
     with pytest.raises(ArtifactError, match="conversation was not saved"):
         ore.replay(recorded(full=False, session=session), Scripted())
