@@ -104,6 +104,9 @@ def _limit(kind: int, limit: int) -> None:
 
 def _end_with(parent: int) -> None:
     """Have the system end this process when its standard input ends, whatever native code does."""
+    # Whoever started ORE may ignore the signal that does it, or hold it back.
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGIO])
     with suppress(OSError):
         fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
         flags = fcntl.fcntl(0, fcntl.F_GETFL)

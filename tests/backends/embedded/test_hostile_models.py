@@ -677,6 +677,33 @@ def test_a_signal_ends_a_loop_and_the_engine_goes_with_ore(tmp_path, text, sign,
         assert run("--model", str(other), "-o", "num_predict=1", "Hi.").code == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "before",
+    [
+        lambda: signal.signal(signal.SIGIO, signal.SIG_IGN),
+        lambda: signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals()),
+    ],
+    ids=["ignored", "held back"],
+)
+def test_the_engine_goes_with_ore_whatever_ore_was_started_with(tmp_path, before):
+    flags = ("--model", str(template(tmp_path, LOOP)), "Trap.")
+    with running(*flags, preexec_fn=before) as process:
+        listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        until(lambda: listed.read_text().split())
+        (child,) = listed.read_text().split()
+        until(lambda: ticks(child) > 30)
+        process.kill()
+        process.communicate()
+    try:
+        until(lambda: not Path(f"/proc/{child}").exists(), 10)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(int(child), signal.SIGKILL)
+        for left in (tmp_path / "scratch").iterdir():  # who loads a model later does that
+            shutil.rmtree(left)
+
+
 def ticks(pid: str) -> int:
     """How long a process has computed, in hundredths of a second."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
