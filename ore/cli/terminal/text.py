@@ -232,7 +232,7 @@ class AnswerText:
             size = sum(map(width_of, piece))
             self._word_width -= size
             is_turned = turns(piece, self._is_turned)
-            first = word[place]
+            first = whole[place : place + 2]
             if not is_turned and (place in turned_ones or not self._is_edge_after(piece, first)):
                 self._put(piece, size)
                 continue
@@ -249,7 +249,7 @@ class AnswerText:
         """Whether the terminal, which breaks lines too, may begin one after a text, before ``first``."""
         least, most = _range_of(text)
         least, most = self._least + least, self._most + most
-        free = 0 if first.isascii() else 1  # the last column, which is none for a wide character
+        free = 0 if first.isascii() else 1  # the last column: for no letter that is, or is made, wide
         return least <= 0 or any(self._has_edge_in(least + n, most + n) for n in (0, free))
 
 

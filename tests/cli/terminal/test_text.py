@@ -102,6 +102,14 @@ def test_no_label_is_at_the_edge_where_a_terminal_has_no_tab_stops(before):
     assert laid_out(f"{before}\tbYou: x", 40, "[AYA]: ") == f"{before}\tb\n You: x"
 
 
+@pytest.mark.parametrize("label", ["Y\ufe0fou:", "[\ufe0fAYA]:"])
+def test_no_label_is_at_the_edge_where_a_mark_makes_its_first_letter_wide(label):
+    """It does not fit into the last column then: the terminal shows it in the next line."""
+    for width in (19, 40):
+        text = "a" * (width - 1) + label
+        assert document_of(text, width) == "a" * (width - 1) + f"\n {label}"
+
+
 @pytest.mark.parametrize("before", ["", "[AYA]: "])
 @pytest.mark.parametrize("label", ["You:", "[AYA]:", "Y\u043eu:", "ore:"])
 def test_no_label_is_at_the_edge_of_a_terminal_that_does_not_tell_its_width(label, before):
