@@ -76,15 +76,13 @@ def _confine(memory: int) -> None:
     """Take from this process what a damaged or hostile model could do harm with."""
     for kind, limit in (
         (resource.RLIMIT_DATA, memory),
-        (resource.RLIMIT_CORE, 0),  # it would hold the prompts
+        (resource.RLIMIT_CORE, 1),  # it would hold the prompts; 0 allows one that goes to a program
         (resource.RLIMIT_FSIZE, LOG_BYTES),
     ):
         _limit(kind, limit)
-    # Where memory is short, this process goes first; and no limit holds for a core that the system gives
-    # to a program, so that none of the memory is in it.
-    for name, value in (("oom_score_adj", "1000"), ("coredump_filter", "0")):
-        with suppress(OSError), open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-            file.write(value)
+    with suppress(OSError):  # where memory is short, this process goes first
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write("1000")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)  # a terminal sends them to all: ORE decides
 

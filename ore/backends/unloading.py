@@ -87,10 +87,10 @@ def keep_another(
         messages: One of ``other_prompts``.
     """
     options = {**settings.options, "num_predict": 1}
-    settings = replace(settings, options=options, strict_context=False, on_thinking=None)
-    settings = replace(settings, keep_alive=None)  # that run may let the model go at once
+    plain = replace(settings, options=options, strict_context=False, on_thinking=None)
+    kept = replace(plain, keep_alive=None)  # that run may let the model go at once
     try:
-        with closing(backend.reasoner(model, settings)) as reasoner:
+        with closing(backend.reasoner(model, kept)) as reasoner:
             with closing(reasoner.stream_reason(list(messages))) as pieces:
                 next(pieces, None)
     except OreError:

@@ -249,7 +249,7 @@ class AnswerText:
         """Whether the terminal, which breaks lines too, may begin one after a text, before ``first``."""
         least, most = _range_of(text)
         least, most = self._least + least, self._most + most
-        free = 0 if first.isascii() else 1  # the last column: for no letter that is, or is made, wide
+        free = 0 if first.isascii() else 1  # the last column: for no letter that is or gets wide
         return least <= 0 or any(self._has_edge_in(least + n, most + n) for n in (0, free))
 
 
