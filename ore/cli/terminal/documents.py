@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import ne
 
 from ore.cli.terminal.bytewise import on_terminal
-from ore.cli.terminal.labels import ascii_of, has_label, turned
+from ore.cli.terminal.labels import COLONS, ascii_of, has_label, turned
 from ore.cli.terminal.text import AnswerText
 
 _PART = 1 << 13  # characters that are laid out before they are written
+_MOST_LAID_OUT = 1 << 21  # characters of a document's lines that hold labels: two seconds
 _COLON = re.compile('(?<!"):')  # in a text of JSON: the colon behind a key follows a quote
+_ANY_COLON = re.compile(f"[:{COLONS}]")
 
 
 def laying_out(
@@ -37,18 +39,25 @@ def in_parts(text: str) -> Iterator[str]:
 def document_parts(
     text: str, width: Callable[[], int], labels: Sequence[str], is_json: bool = False
 ) -> Iterator[str]:
-    """Yield a text in parts, for 16 MiB of labels take half a minute.
+    """Yield a text in parts, as they are laid out.
 
     Its lines are as they are, neutral, and no label is at the terminal's left edge, whose ``width`` is
     asked for as the lines are laid out: it may change meanwhile. In JSON, which has to stay that, the colon
-    of such a label is a number instead.
+    of such a label is a number instead. Behind two MiB of lines with labels, which take seconds, no colon
+    of such a line stays beside its label.
     """
     known = [ascii_of(label) for label in labels]
     known += turned(known)
-    held, size, end = list[str](), 0, ""
+    held, size, end, laid_out = list[str](), 0, "", 0
     for line in on_terminal(text).split("\n"):
         held.append(end)
-        for part in _kept(line, width, labels, is_json) if has_label(line, known) else (line,):
+        parts: Iterable[str] = (line,)
+        if has_label(line, known):
+            is_late = (laid_out := laid_out + len(line)) > _MOST_LAID_OUT
+            parts = (
+                in_parts(_apart(line, is_json)) if is_late else _kept(line, width, labels, is_json)
+            )
+        for part in parts:
             held.append(part)
             if (size := size + len(part) + 1) > _PART:
                 yield "".join(held)
@@ -62,13 +71,17 @@ def _kept(
 ) -> Iterator[str]:
     if is_json:
         has_edge = any(map(ne, chain.from_iterable(_kept(line, width, labels)), line))
-        yield _COLON.sub(r"\\u003a", line) if has_edge else line
+        yield _apart(line, is_json) if has_edge else line
         return
     kept = AnswerText(width(), "", labels, wraps=False)
     for part in in_parts(line):
         kept.width = width()
         yield kept.feed(part)
     yield kept.end()
+
+
+def _apart(line: str, is_json: bool) -> str:
+    return _COLON.sub(r"\\u003a", line) if is_json else _ANY_COLON.sub(r" \g<0> ", line)
 
 
 def json_encoder() -> Callable[[object], str]:

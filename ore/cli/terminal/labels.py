@@ -19,11 +19,12 @@ def with_own(label: str) -> Sequence[str]:
     return (*LABELS, *dict.fromkeys(each.rstrip().lower() for each in own))
 
 
-_COLONS = (
+COLONS = (
     "\uff1a\ufe55\ufe13\u2a74"  # they become one in Unicode's NFKD
     "\u02d0\u02f8\u0589\u05c3\u0703\u0704\u0903\u0a83\u1361\u1365\u1366\u16ec\u1803\u1804\u1809\u205a"
     "\u2236\u2982\ua4fd\ua6f4\ua789\ufe30"
 )
+"""What looks like a colon."""
 _ALIKE = {
     "a": "\u0251\u0391\u03b1\u0410\u0430\u13aa\u15c5\u1d00\u237a\ua4ee\U000102a0\U00016f40",
     "b": "\u0184\u0299\u0392\u0412\u042c\u13cf\u13f4\u1472\u15af\u15f7\ua4d0",
@@ -65,7 +66,7 @@ _ALIKE = {
     "y": "\u0263\u028f\u03a5\u03b3\u0423\u0443\u04ae\u04af\u10e7\u13a9\u13bd\u1d8c\u1eff\u2ca8"
     "\ua4ec\uab5a\U000102b2\U000118a4\U000118dc\U00016f43",
     "z": "\u0396\u13c3\u1d22\ua4dc",
-    ":": _COLONS,
+    ":": COLONS,
 }
 """What looks like a letter: of other scripts (Unicode's UTS #39), and small capitals, by what it looks
 like. Marks are not among it: they may be nothing. What is young is, and may be nothing, too.
@@ -112,7 +113,7 @@ def turned(labels: Sequence[str]) -> list[str]:
 
 def may_hold_label(word: str) -> bool:
     """Whether it is worth looking for a label: there is a colon, or what looks like one."""
-    return ":" in word or not word.isascii() and any(each in word for each in _COLONS)
+    return ":" in word or not word.isascii() and any(each in word for each in COLONS)
 
 
 def has_label(line: str, labels: Sequence[str]) -> bool:

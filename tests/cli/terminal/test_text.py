@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ore.cli.terminal import documents
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.documents import document_parts, laying_out
 from ore.cli.terminal.text import (
@@ -374,3 +375,21 @@ def test_json_is_laid_out_up_to_its_first_label_at_the_edge():
     shown = document_parts(text, lambda: looks.append(20) or 20, LABELS, is_json=True)
     assert json.loads("".join(shown)) == json.loads(text)
     assert len(looks) < 5
+
+
+@pytest.mark.parametrize(
+    "label, apart",
+    [("You: ", "You : "), ("[AYA]\uff1a ", "[AYA] \uff1a "), ("\u05d0 :you ", "\u05d0 : you ")],
+)
+def test_of_labels_without_end_not_all_are_laid_out(monkeypatch, label, apart):
+    """13 MB of them took more than 20 seconds."""
+    monkeypatch.setattr(documents, "_MOST_LAID_OUT", 200)
+    lines = document_of(f"{label * 20}\n{label * 40}\nat 12:30", 80).split("\n")
+    assert (lines[-2].split(), lines[-1]) == (apart.split() * 40, "at 12:30")
+
+
+def test_json_stays_json_where_not_all_is_laid_out(monkeypatch):
+    monkeypatch.setattr(documents, "_MOST_LAID_OUT", 0)
+    text = json.dumps({"you:": "x [AYA]: y"}, indent=2)
+    shown = document_of(text, 80, is_json=True)
+    assert json.loads(shown) == json.loads(text) and "]:" not in shown
