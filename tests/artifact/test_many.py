@@ -159,6 +159,12 @@ def test_a_system_that_binds_no_process_to_processors_reads_a_folder(folder, mon
     assert [each.state for each in verify_many(["run.json"], lambda _: None)] == ["holds"]
 
 
+def test_a_system_that_does_not_tell_the_processors_reads_a_folder(folder, monkeypatch):
+    record(folder / "run.json", "Question")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: os.stat("/nowhere"))
+    assert [each.state for each in verify_many(["run.json"], lambda _: None)] == ["holds"]
+
+
 def check_all(paths):
     many.ALONE = 3
     return [each.state for each in verify_many(paths, lambda done: None)]
