@@ -73,7 +73,7 @@ class Call:
         self.deadline, self._strict = deadline, strict
         self._model, self._sent, self._begun, self._problem = "", False, False, ""
         self.status: int = 0
-        self._body, self._login, self._is_list = b"", "", False
+        self._body, self._login, self._is_list, self._limit = b"", "", False, None
         self._unread, self._longest = 0, LINE_LIMIT
         self._stream: Any = None
         self._openai, self._httpx = _packages()
@@ -85,7 +85,7 @@ class Call:
         A part is the JSON of one event, an object unless the server sent something else. The
         package's own classes are not made of it: for many values that takes minutes.
         """
-        self._model = request["model"]
+        self._model, self._limit = request["model"], request.get("max_tokens")
         yield from self._events("/chat/completions", {**request, "stream": True})
 
     def models(self) -> list[dict[str, Any]]:
@@ -252,8 +252,9 @@ class Call:
             return UsageError(f"The request to the model can't be made: {in_words(error)}.")
         if self.status >= 300:
             about = (host, self._model, self.status, self._body)
+            has_key, login, strict = self._key is not None, self._login, self._strict
             return refusals.openai_status_error(
-                *about, has_key=self._key is not None, login=self._login, strict=self._strict
+                *about, has_key=has_key, login=login, strict=strict, limit=self._limit
             )
         if isinstance(cause, httpx.ConnectTimeout):
             return failures.unreachable_error(host, "no connection came about in time", OPENAI)

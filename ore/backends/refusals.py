@@ -35,6 +35,7 @@ from ore.backends.server_words import (
     OF_ONE_TURN,
     TOO_LONG,
     UNPAID,
+    does_not_fit,
     error_in,
     error_words,
     innermost,
@@ -100,6 +101,7 @@ def reported_error(
     protocol: Protocol,
     *,
     strict: bool = False,
+    limit: int | None = None,
     kind: type[BackendError] = BackendError,
 ) -> BackendError:
     """The server reported an error in words, before or within its answer.
@@ -107,6 +109,7 @@ def reported_error(
     Args:
         text: The words; the JSON of llama-server inside them is understood.
         strict: A prompt that does not fit is a check that did not hold.
+        limit: How many tokens the answer may have, as it was asked for.
         kind: What the status says, where the words say nothing: of a turn's own, status 400.
     """
     message, sizes = innermost(text)
@@ -125,7 +128,7 @@ def reported_error(
             model=model,
             host=host.url,
         )
-    if re.search(TOO_LONG, message):
+    if does_not_fit(message, limit):
         kind = ContextTruncatedError if strict else TurnTooLargeError
         what, way = what_does_not_fit(message)
         sentence = (
@@ -239,6 +242,7 @@ def openai_status_error(
     has_key: bool,
     login: str = "",
     strict: bool = False,
+    limit: int | None = None,
 ) -> BackendError:
     """Another server answered with a status of 300 or more; ``has_key``: a key was sent.
 
@@ -282,14 +286,13 @@ def openai_status_error(
         why = f"answered, but not {OPENAI.alike} (status {status}: {plain}): {OPENAI.check}"
     elif text or (status not in (404, 405) and body.strip() and not is_page):
         kind = _REFUSED.get(status, BackendError)
-        return reported_error(host, model, words, OPENAI, strict=strict, kind=kind)
+        return reported_error(host, model, words, OPENAI, strict=strict, limit=limit, kind=kind)
     elif status >= 500:
         why = f"failed (status {status}: {plain}): look at its log, or check the address"
     else:
         why = f"answered, but not {OPENAI.alike} (status {status}: {plain}): {OPENAI.check}"
     through = "" if text else answered_by_proxy(host)
-    kind = _KINDS.get(status, BackendError)
-    return kind(f"The server at {host} {why}.{through}", host=host.url)
+    return _KINDS.get(status, BackendError)(f"The server at {host} {why}.{through}", host=host.url)
 
 
 def _locked(status: int, said: str, body: bytes, has_key: bool, login: str) -> str:

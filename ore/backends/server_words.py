@@ -110,8 +110,10 @@ TOO_LONG = _any_of(
     r"`inputs` (must have less than \d+ tokens|tokens \+ `max_new_tokens` must be)",
 )
 """Said of a prompt that does not fit the model's window, with its answer or without."""
+NO_ROOM = "max_tokens must be at least 1, got 0"
+"""Said by vLLM of a prompt that fills the window to its last token, and of an answer of no tokens."""
 OF_BOTH = (
-    r"(?is)(?!.*(requested 0 output tokens|at least 1, got -|(leave|no) room for output|"
+    r"(?is)(?!.*(requested 0 output tokens|at least 1, got [-0]|(leave|no) room for output|"
     r"without any output|default_max_tokens. \(-))"
     r".*(max_(completion_|new_)?tokens|completion|output tokens|mid-generation|max_length \()"
 )
@@ -216,6 +218,11 @@ def innermost(text: Any) -> tuple[str, str]:
         value = parsed.get("error") or parsed.get("message") or text
     words = value if isinstance(value, str) else json.dumps(value)
     return words[:MOST_JUDGED], sizes
+
+
+def does_not_fit(message: str, limit: int | None) -> bool:
+    """Return whether an error says that a prompt does not fit; ``limit`` is how long its answer may be."""
+    return re.search(TOO_LONG, message) is not None or (NO_ROOM in message and limit != 0)
 
 
 def what_does_not_fit(message: str) -> tuple[str, str]:

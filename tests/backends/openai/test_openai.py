@@ -683,6 +683,7 @@ def test_a_window_that_requests_share_may_be_full_of_the_others():
         "`default_max_tokens` (-152) must be greater than 0, `default_max_tokens` (-152) = max_seq_len "
         "(8192) - `splited_prompt_len` (8000) - `query_token_len` (344)",
         "The prompt leaves no room for output tokens",
+        "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)",
     ],
     ids=[
         "vLLM, earlier",
@@ -691,6 +692,7 @@ def test_a_window_that_requests_share_may_be_full_of_the_others():
         "vLLM 0.32",
         "TensorRT-LLM",
         "Xinference",
+        "vLLM 0.32, to the last token",
     ],
 )
 def test_where_the_prompt_alone_does_not_fit_no_shorter_answer_is_advised(text):
@@ -724,6 +726,13 @@ def test_where_the_answer_that_is_asked_for_does_not_fit_it_can_be_shorter(text)
             reasoner(fake, strict_context=True, options={"num_predict": 8000}).reason(ASKED)
     assert str(caught.value).startswith("The prompt and its answer do not fit the model's context")
     assert "shorten it, lower `options['num_predict']`, or give" in str(caught.value)
+
+
+def test_an_answer_of_no_tokens_that_is_refused_says_nothing_of_the_window():
+    with FakeOpenAI() as fake:
+        fake.play = [refusal(400, "max_tokens must be at least 1, got 0.")]
+        with pytest.raises(TurnFailedError, match="failed: max_tokens must be at least 1, got 0"):
+            reasoner(fake, strict_context=True, options={"num_predict": 0}).reason(ASKED)
 
 
 @pytest.mark.parametrize(
