@@ -216,13 +216,13 @@ def _both(name: str, old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[An
 
 
 def _releases(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[str, str] | None:
-    """Return what servers called the model that answered, where one name has become two releases."""
-    about = old.output.metadata, new.output.metadata
-    first, second = (each.get("response_model") for each in about)
+    """Return what servers called the model that answered, where that tells more than what was asked for."""
+    first, second = (each.output.metadata.get("response_model") for each in (old, new))
     if not isinstance(first, str) or not isinstance(second, str):
         return None
-    is_another = other_model(first, about[1]) and other_model(second, about[0])
-    return (os.path.basename(first), os.path.basename(second)) if is_another else None
+    is_one = first == second and old.input.model_id == new.input.model_id
+    others = other_model(first, new.output.metadata), other_model(second, old.output.metadata)
+    return (os.path.basename(first), os.path.basename(second)) if is_one or all(others) else None
 
 
 def _in_force(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]:

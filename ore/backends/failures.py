@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ore.backends.address import Host, text_without_key
 from ore.backends.http import TooLarge, in_words, shorten
-from ore.backends.model_names import shown_names
+from ore.backends.model_names import shown_name, shown_names
 from ore.backends.proxies import proxy_for
 from ore.backends.server_words import NO_MODEL
 from ore.errors import (
@@ -230,7 +230,7 @@ def no_model_error(
     host: Host, model: str, protocol: Protocol, available: tuple[str, ...] | None = None
 ) -> ModelNotFoundError:
     """The server does not have ``model``; ``available`` names what it has, None if it was not asked."""
-    name = shorten(model)
+    name = shown_name(model)
     advice = "`Backend.models()` shows what there is"
     if available == ():
         advice = "it names none, so look there for what its model is called"

@@ -155,9 +155,9 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
 
     The metadata of a response has the keys of ``AyaReasoner``; a count or a duration that the
     server left out is None (only some give ``timings``, as llama.cpp's does). ``response_model`` is
-    the model that answered, as the server names it, ``system_fingerprint`` its name for its build
-    and settings, and ``images_read`` is False where so few tokens were counted that no image of
-    its size can be among them.
+    the model that answered, as the server names it, ``asked_by_other_name`` is True where its list says
+    that it has both names, ``system_fingerprint`` is the server's name for its build and settings, and
+    ``images_read`` is False where so few tokens were counted that no image of its size can be among them.
 
     Args:
         model_id: The model's name on the server.
@@ -280,8 +280,10 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
         messages: list[Message],
         deadline: Deadline,
     ) -> Response:
-        entry = self._entry(deadline, answered := metadata.get("response_model"))
-        metadata |= openai_models.answered_as(entry, self.model_id, answered)
+        found, answered = self._listed(deadline), metadata.get("response_model")
+        entry = entry_of(found, (self.model_id, answered))
+        if openai_models.is_one_model(found, self.model_id, answered):
+            metadata["asked_by_other_name"] = True
         images, read = hashes(messages), metadata["prompt_eval_count"]
         expected = window.estimate(texts, len(images))
         metadata["context"] = window.outcome(
@@ -300,14 +302,10 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
             fitted.check_context(self.host, metadata["context"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
 
-    def _entry(self, deadline: Deadline, answered: str | None = None) -> dict[str, Any]:
-        """Return what the server's list says of the model, or nothing; its only one is the one."""
-        return entry_of(self._listed(deadline), (self.model_id, answered))
-
     def _check_vision(self, deadline: Deadline) -> None:
         """Raise ``CapabilityError`` where the server says that the model sees no images."""
-        about = self._entry(deadline).get("architecture")  # llama.cpp's, OpenRouter's
-        takes = field(about, "input_modalities")
+        about = entry_of(self._listed(deadline), (self.model_id,))
+        takes = field(about.get("architecture"), "input_modalities")  # llama.cpp's, OpenRouter's
         if isinstance(takes, list) and "image" not in takes:
             raise failures.ability_error(self.host, self.model_id, "vision")
 

@@ -30,6 +30,7 @@ _ANSWERS_NOTHING = _EMBEDS.union(
     ("transcription", "tts", "video"),
 )
 _NO_LIST = (404, 405, 501)
+_LONGEST_PATH = 4096
 
 LOOK_UP_SECONDS = 10.0
 """How long the list may take where something is asked of it alone."""
@@ -79,10 +80,19 @@ def names_of(entry: dict[str, Any]) -> set[str]:
     return {entry["id"], *(name for name in others if isinstance(name, str))}
 
 
-def answered_as(entry: dict[str, Any], asked: str, answered: str | None) -> dict[str, str]:
-    """Return ``response_model`` as it was asked for, where a list says that this is a name of it, too."""
-    is_one = bool(entry) and names_of(entry).issuperset((asked, answered))
-    return {"response_model": asked} if is_one else {}
+def is_one_model(models: list[dict[str, Any]], asked: str, answered: str | None) -> bool:
+    """Return whether a list says that the name asked for is another of the model that answered.
+
+    vLLM's server lists a model once for each of its names, each time with its ``root``, and answers with
+    the first of them.
+    """
+    if asked == answered:
+        return False
+    roots = {
+        e["id"]: word(e.get("root"), _LONGEST_PATH) for e in models if e.get("owned_by") == "vllm"
+    }
+    is_served = bool(roots.get(asked)) and roots.get(asked) == roots.get(answered or "")
+    return is_served or any(names_of(each).issuperset((asked, answered)) for each in models)
 
 
 def described(entry: dict[str, Any]) -> Model:

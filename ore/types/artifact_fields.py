@@ -50,7 +50,9 @@ def has_uncounted_images(metadata: Mapping[str, Any]) -> bool:
 def other_model(asked: str, metadata: Mapping[str, Any]) -> str | None:
     """Return which model gave an answer with these metadata, where it is another than ``asked``."""
     answered = metadata.get("response_model")
-    if not isinstance(answered, str) or _is_same_model(asked, answered):
+    if not isinstance(answered, str) or metadata.get("asked_by_other_name") is True:
+        return None
+    if _is_same_model(asked, answered):
         return None
     return answered
 

@@ -55,6 +55,13 @@ def test_two_releases_of_one_name_are_two_models(ore, folder, first, second, nam
         assert result.json["differences"][0]["new"] == second
 
 
+def test_a_model_that_was_first_known_as_another_and_then_by_two_names_is_one(ore, folder):
+    for path, more in (("a.json", {}), ("b.json", {"asked_by_other_name": True})):
+        about = {"response_model": "/models/other.gguf", **more}
+        record(folder / path, "hi", models=("scripted",), replies=["One."], metadata=about)
+    assert ore("--diff", "a.json", "b.json", "--json").json["differences"] == []
+
+
 @pytest.mark.parametrize(
     "args, more, names",
     [

@@ -27,6 +27,7 @@ from ore.errors import (
     ServerUnreachableError,
 )
 from ore.types import Message
+from ore.types.artifact_fields import other_model
 from tests.support import fake_openai
 from tests.support.fake_ollama.scenarios import FOREVER, Pause, Whole
 from tests.support.fake_openai import DONE, USAGE, FakeOpenAI, event, refusal, whole
@@ -340,17 +341,49 @@ def test_the_only_model_s_window_is_that_of_the_model_which_answers_to_any_name(
 @pytest.mark.parametrize(
     "aliases, said",
     [
-        (["other", "small"], "small"),
-        (["other"], "other"),
-        ("small", "other"),
-        ([[], "small"], "small"),
+        (["other", "small"], True),
+        (["other"], None),
+        ("small", None),
+        ([[], "small"], True),
     ],
     ids=repr,
 )
 def test_another_of_a_model_s_names_is_no_other_model(aliases, said):
     with FakeOpenAI(models=("other", "b"), about={"aliases": aliases}, serves_any=True) as fake:
         fake.play = [event({"content": "Hello."}, "stop", model="other"), DONE]
-        assert reasoner(fake).reason(ASKED).metadata["response_model"] == said
+        metadata = reasoner(fake).reason(ASKED).metadata
+    assert (metadata["response_model"], metadata.get("asked_by_other_name")) == ("other", said)
+    assert (other_model("small", metadata) is None) is (said is True)
+
+
+@pytest.mark.parametrize("name", ["small:", "small.", "small-"])
+def test_a_model_that_is_not_there_is_named_to_its_last_sign(name):
+    with FakeOpenAI() as fake, pytest.raises(ModelNotFoundError, match=f"no model '{name}' at"):
+        OpenAIReasoner(name, Host(fake.url), None, Settings()).reason(ASKED)
+
+
+@pytest.mark.parametrize(
+    "owner, roots, said",
+    [
+        ("vllm", ("/models/a", "/models/a"), True),
+        ("vllm", ("/models/" + 300 * "a",) * 2, True),
+        ("vllm", ("/models/a", "/adapters/b"), None),
+        ("vllm", (None, None), None),
+        ("vllm", ([[]], [[]]), None),
+        ("gateway", ("/models/a", "/models/a"), None),
+    ],
+)
+def test_a_model_that_vllm_serves_under_several_names_is_no_other_model(owner, roots, said):
+    names = ("first", "small")
+    listing = [
+        {"id": name, "owned_by": owner, "root": root}
+        for name, root in zip(names, roots, strict=True)
+    ]
+    with FakeOpenAI(serves_any=True) as fake:
+        fake.listing = [whole({"object": "list", "data": listing})]
+        fake.play = [event({"content": "Hello."}, "stop", model="first"), DONE]
+        metadata = reasoner(fake).reason(ASKED).metadata
+    assert (metadata["response_model"], metadata.get("asked_by_other_name")) == ("first", said)
 
 
 def test_a_model_that_says_that_it_sees_no_images_is_sent_none():
