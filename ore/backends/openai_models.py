@@ -88,9 +88,8 @@ def is_one_model(models: list[dict[str, Any]], asked: str, answered: str | None)
     """
     if asked == answered:
         return False
-    roots = {
-        e["id"]: word(e.get("root"), _LONGEST_PATH) for e in models if e.get("owned_by") == "vllm"
-    }
+    of_vllm = [each for each in models if each.get("owned_by") == "vllm"]
+    roots = {each["id"]: word(each.get("root"), _LONGEST_PATH) for each in of_vllm}
     is_served = bool(roots.get(asked)) and roots.get(asked) == roots.get(answered or "")
     return is_served or any(names_of(each).issuperset((asked, answered)) for each in models)
 
