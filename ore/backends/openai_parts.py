@@ -85,7 +85,7 @@ class Parts:
             "prompt_eval_duration": _nanoseconds(field(self._timings, "prompt_ms")),
             "total_duration": total,
             "done_reason": self.reason or "unknown",
-            **({"cached_tokens": cached} if cached else {}),
+            **({} if cached is None else {"cached_tokens": cached}),
             **({"asked_for_tools": True} if self._asks_for_tools else {}),
             **({"system_fingerprint": name} if (name := self._word(self._fingerprint)) else {}),
             **({"response_model": name} if (name := self._word(self._model)) else {}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from ore.backends.chat_template import not_here
@@ -22,6 +23,9 @@ _NAMES = {
     "temperature": "temperature",
     "top_p": "top_p",
 }
+
+AFRESH: ContextVar[bool] = ContextVar("AFRESH", default=False)
+"""Whether a server, which has to be llama.cpp's, is asked to use nothing that it keeps of earlier prompts."""
 
 
 def check_settings(settings: Settings) -> None:
@@ -58,6 +62,7 @@ def request_of(model: str, messages: list[Message], settings: Settings) -> dict[
     request |= {_NAMES[name]: value for name, value in sent_of(settings.options).items()}
     if settings.think is not None:
         request["reasoning_effort"] = settings.think
+    request |= {"cache_prompt": False} if AFRESH.get() else {}
     return request | form_of(settings)
 
 

@@ -1,4 +1,4 @@
-"""What an Ollama server keeps of earlier prompts: having it forget that, or keep something else."""
+"""What a server keeps of earlier prompts: having Ollama or llama.cpp forget that, or keep something else."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from ore.backends.http import Deadline
 from ore.backends.look_ups import KNOWN_SECONDS
 from ore.backends.ollama import OllamaBackend
 from ore.backends.ollama_client import OllamaClient
+from ore.backends.openai import OpenAIBackend
+from ore.backends.openai_models import entry_of, listed
+from ore.backends.openai_request import AFRESH
 from ore.backends.settings import Settings
 from ore.errors import OreError
 from ore.types import Message
@@ -42,20 +45,37 @@ def unload(backend: Backend, model: str) -> bool:
     return True
 
 
+def forget(backend: Backend, model: str) -> bool:
+    """Have ``model`` compute its next prompts anew; return whether a server can be told to.
+
+    Ollama unloads it; llama.cpp's server is told so with each prompt, while ``AFRESH`` is true.
+    """
+    if not isinstance(backend, OpenAIBackend):
+        return unload(backend, model)
+    try:
+        entries = listed(backend.address, backend._key, Deadline(KNOWN_SECONDS))
+    except OreError:
+        return False
+    AFRESH.set(entry_of(entries, (model,)).get("owned_by") == "llamacpp")
+    return AFRESH.get()
+
+
 def beginnings(
     backend: Backend, model: str, settings: Settings, messages: Sequence[Message]
 ) -> list[Callable[[], bool]]:
     """Return what to call before ``messages`` are asked again, each time from another beginning.
 
-    The first has the model loaded anew; each of the others does, and has it begin to answer one of
-    ``other_prompts``. They return whether they could.
+    The first has the server forget what it keeps; each of the others does, and has it begin to answer
+    one of ``other_prompts``. They return whether they could. Afterwards, ``AFRESH`` is to be false.
     """
 
     def after(other: list[Message]) -> bool:
-        return unload(backend, model) and keep_another(backend, model, settings, other)
+        is_kept = forget(backend, model) and keep_another(backend, model, settings, other)
+        AFRESH.set(False)
+        return is_kept
 
     others = (partial(after, each) for each in other_prompts(messages))
-    return [partial(unload, backend, model), *others]
+    return [partial(forget, backend, model), *others]
 
 
 def other_prompts(messages: Sequence[Message]) -> list[list[Message]]:

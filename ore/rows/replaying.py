@@ -10,6 +10,7 @@ from ore.artifact.canonical import text_digest
 from ore.artifact.compare import ANSWER, Difference, differences, known_to_one
 from ore.backends import Backend
 from ore.backends.joining import JoiningReasoner, joined
+from ore.backends.openai_request import AFRESH
 from ore.backends.settings import Settings
 from ore.backends.unloading import beginnings
 from ore.errors import OreError
@@ -302,4 +303,6 @@ def _has_another(
                 return True
     except OreError:  # it can't be loaded again, or not in time
         pass
+    finally:
+        AFRESH.set(False)
     return False

@@ -104,7 +104,8 @@ def replay_files(given: Iterable[Path | str], opening: Reopening) -> Iterator[Re
 
     A run is one model call; where only the answer is another one, and nothing was changed or expected,
     a second call shows whether the model gives the same answer twice; if so, a third one shows whether
-    it does when an Ollama server has just loaded it, and two more whether it does after other prompts.
+    it does when an Ollama server has just loaded it, or llama.cpp's leaves its cache out, and two more
+    whether it does after other prompts.
     Where they show no other answer for three runs of a model in a row, there is no third one.
 
     Args:

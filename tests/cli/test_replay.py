@@ -14,7 +14,7 @@ from ore.core import load_aya_system_prompt
 from ore.errors import BackendTimeoutError, CapabilityError, ServerUnreachableError
 from tests.support.artifacts import GOOD
 from tests.support.fake_ollama import FakeOllama
-from tests.support.fake_openai import FakeOpenAI
+from tests.support.fake_openai import CHAT, DONE, FakeOpenAI, event
 from tests.support.runs import record, rewrite, rows
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -149,6 +149,39 @@ def test_a_cache_that_changes_an_answer_only_after_another_prompt_makes_it_not_r
         result = ore("--replay", "a.json", *flags, open_backend=open_backend)
         assert (result.code, rows(result.out)["a.json"][0]) == (3, "not repeatable")
         assert texts == ["Where is Oslo?"] * 3 + ["Why?", "Where is Oslo?"]
+
+
+@pytest.mark.parametrize(
+    "owner, cold, after, verdict, sent",
+    [
+        ("llamacpp", "One.", "Two.", "not repeatable", [0, 0, 1]),
+        ("llamacpp", "Two.", "One.", "not repeatable", [0, 0, 1, 1, 0]),
+        ("llamacpp", "Two.", "Two.", "different", [0, 0, 1, 1, 0, 1, 0]),
+        ("vllm", "One.", "One.", "different", [0, 0]),
+    ],
+)
+def test_a_server_of_llama_cpp_is_asked_without_its_cache_and_after_another_prompt(
+    owner, cold, after, verdict, sent, ore, folder
+):
+    asked = []
+
+    def reply(request):
+        asked.append(request)
+        text = "Two."
+        if "cache_prompt" in request:
+            text = cold
+        elif len(asked) > 1 and asked[-2]["messages"][-1] != request["messages"][-1]:
+            text = after
+        return [event(delta={"content": text}), event(delta={}, finish="stop"), DONE]
+
+    with FakeOpenAI(("One.",), about={"owned_by": owner}) as server:
+        flags = ("--backend", "openai", "--host", server.url)
+        record(folder / "a.json", "Where is Oslo?", *flags, open_backend=open_backend)
+        server.beside[CHAT] = reply
+        result = ore("--replay", "a.json", *flags, open_backend=open_backend)
+    assert (result.code, rows(result.out)["a.json"][0]) == (3, verdict)
+    assert ["cache_prompt" in request for request in asked] == sent
+    assert [request.get("max_tokens") for request in asked].count(1) == len(sent[3:]) // 2
 
 
 @pytest.mark.parametrize("system, is_long", [("Be kind.", True), ("Be kind. " * 60, False)])

@@ -13,7 +13,14 @@ from ore.cli.parser import build_parser
 from tests.support.pages import GENERATED, NOT_RUN, ROOT, Page, pages, read_page
 
 WIDEST = 105
-FOREIGN_FLAGS = {"--api-key", "--slow", "--require-embedded", "--prompts", "--rivals"}
+FOREIGN_FLAGS = {
+    "--api-key",
+    "--no-cache-prompt",
+    "--slow",
+    "--require-embedded",
+    "--prompts",
+    "--rivals",
+}
 FOREIGN_FLAGS |= {"--from", "--force", "--reinstall", "--user", "--upgrade"}  # of installers
 FOREIGN_FLAGS |= {"--build-arg", "--cached", "--format"}  # of docker and git
 """Flags of other programs that the prose names."""

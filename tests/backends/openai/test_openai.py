@@ -1078,8 +1078,9 @@ def test_a_model_is_listed_with_what_its_server_says_of_it(
     assert (found.name, *known) == ("small", size, parameters, quantization, window)
 
 
-def test_what_a_server_reused_of_a_prompt_is_kept():
+@pytest.mark.parametrize("count", [16, 0])
+def test_what_a_server_reused_of_a_prompt_is_kept(count):
     with FakeOpenAI() as fake:
-        usage = {**USAGE, "prompt_tokens_details": {"cached_tokens": 16}}
+        usage = {**USAGE, "prompt_tokens_details": {"cached_tokens": count}}
         fake.play = [*fake.events(), event(usage=usage), DONE]
-        assert reasoner(fake).reason(ASKED).metadata["cached_tokens"] == 16
+        assert reasoner(fake).reason(ASKED).metadata["cached_tokens"] == count
