@@ -80,9 +80,11 @@ def _confine(memory: int) -> None:
         (resource.RLIMIT_FSIZE, LOG_BYTES),
     ):
         _limit(kind, limit)
-    with suppress(OSError):  # where memory is short, this process goes first
-        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-            file.write("1000")
+    # Where memory is short, this process goes first. A hard limit of 0 stays, and so a core that goes to a
+    # program has none of the memory in it.
+    for name, value in (("oom_score_adj", "1000"), ("coredump_filter", "0")):
+        with suppress(OSError), open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+            file.write(value)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)  # a terminal sends them to all: ORE decides
 

@@ -178,6 +178,7 @@ def test_the_engine_s_process_gets_only_what_is_its_business(path, monkeypatch):
         limits = (process / "limits").read_text().splitlines()
         soft = {line[:26].strip(): line[26:].split()[0] for line in limits}
         assert soft["Max core file size"] == "1"  # 0 allows one that goes to a program
+        assert int((process / "coredump_filter").read_text(), 16) == 0  # where it may not be 1
         assert int(soft["Max file size"]) == engine_child.LOG_BYTES
         assert (process / "oom_score_adj").read_text() == "1000\n"
         assert int(soft["Max data size"]) < 2 << 30
