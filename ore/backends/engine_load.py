@@ -166,11 +166,11 @@ class EngineProcess:
             return
         self._kill()
         if (child := self._child) is not None:
-            with suppress(subprocess.TimeoutExpired):  # in a disk: the system ends it later
-                child.wait(_END_SECONDS)
-            for pipe in filter(None, (child.stdin, child.stdout)):
+            for pipe in filter(None, (child.stdin, child.stdout)):  # it ends with the first, too
                 with suppress(OSError):
                     pipe.close()
+                with suppress(subprocess.TimeoutExpired):  # in a disk: the system ends it later
+                    child.wait(_END_SECONDS / 2)
         with suppress(MemoryError):  # for what it said; the folder is removed all the same
             self.log()
         with suppress(OSError):  # one that is not ours stands in its place
@@ -181,7 +181,8 @@ class EngineProcess:
         if self._child is None or self._child.poll() is None:  # else it ended by itself
             self._is_ended = True
         if self._child is not None:
-            self._child.kill()
+            with suppress(PermissionError):  # this process has become another user meanwhile
+                self._child.kill()
 
     def _start(self, asked: dict[str, Any]) -> None:
         try:
@@ -240,9 +241,8 @@ class EngineProcess:
         """Return the error for an exception that the engine's package raised."""
         short = "\nout of memory" * (kind == "MemoryError" or "failed to map segment" in said)
         if kind in ("ImportError", "ModuleNotFoundError") and not short:
-            step = install_command("embedded", again=True)
-            if "libgomp" in said:
-                step = "install OpenMP (Debian and Ubuntu: apt-get install libgomp1)."
+            openmp = "install OpenMP (Debian and Ubuntu: apt-get install libgomp1)."
+            step = openmp if "libgomp" in said else install_command("embedded", again=True)
             text = f"The embedded engine can't be loaded ({shorten(said)}): {step}"
             return ExtraNotInstalledError(text, "embedded")
         if text := runs_nowhere(said):

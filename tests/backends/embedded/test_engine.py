@@ -234,6 +234,17 @@ def test_nothing_is_said_to_another_user_who_listens_in_the_engine_s_place(path,
                 assert other.stdout.readline() == b"0\n"  # bytes: not even the key
 
 
+def test_a_program_that_becomes_another_user_still_ends_its_engine(path, monkeypatch):
+    def forbidden(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    engine = Engine(path)
+    monkeypatch.setattr(os, "kill", forbidden)
+    engine.close()
+    assert engine._process._child.returncode == 0
+    assert not Path(engine._process.socket).parent.exists()
+
+
 def test_what_stands_in_the_place_of_the_engine_s_folder_is_not_removed_with_it(path):
     with closing(Engine(path)) as engine:
         folder = Path(engine._process.socket).parent
