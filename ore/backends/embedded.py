@@ -28,15 +28,20 @@ class EmbeddedBackend(Backend):
     Args:
         model: What ``default_model`` answers, unless it is None.
         deadline: How long a model's file may be read for its SHA-256, in seconds; None is to its end.
+        made: The reasoner that it belongs to, where a program has made that.
     """
 
     name = "embedded"
     at_once = 1  # its process computes one answer faster than two
 
-    def __init__(self, model: str | None = None, deadline: float | None = None) -> None:
-        self._model, self._seconds = model, deadline
+    def __init__(
+        self,
+        model: str | None = None,
+        deadline: float | None = None,
+        made: EmbeddedReasoner | None = None,
+    ) -> None:
+        self._model, self._seconds, self._made = model, deadline, made
         self._unread: set[str] = set()
-        self._made: EmbeddedReasoner | None = None
 
     def has_engine(self) -> bool:
         """Return whether the engine's package is there; does not import it."""

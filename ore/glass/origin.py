@@ -25,7 +25,7 @@ def around(reasoner: Reasoner) -> Iterator[Reasoner]:
 def backend_of(reasoner: Reasoner) -> Backend:
     """Return the backend that an innermost reasoner belongs to; making it touches no network."""
     if isinstance(reasoner, EmbeddedReasoner):
-        return EmbeddedBackend()
+        return EmbeddedBackend(made=reasoner)
     if isinstance(reasoner, AyaReasoner):
         return OllamaBackend(reasoner.host)
     return reasoner.backend() if isinstance(reasoner, OpenAIReasoner) else _Own()

@@ -405,6 +405,20 @@ def test_a_model_that_became_another_file_is_loaded_anew_and_never_named_for_the
 
 
 @pytest.mark.embedded
+def test_a_program_s_artifact_names_no_file_that_did_not_answer(tmp_path):
+    path = tmp_path / "m.gguf"
+    path.write_bytes(tiny_model())
+    with ORE(EmbeddedReasoner(path, Settings(options={"num_predict": 1})), "") as engine:
+        response = engine.execute("Hi.")
+        assert (
+            engine.record(response).provenance["model_digest"] == sha256(tiny_model()).hexdigest()
+        )
+        path.with_name("new").write_bytes(tiny_model(general__name="another"))
+        path.with_name("new").rename(path)
+        assert engine.record(response).provenance["model_digest"] is None
+
+
+@pytest.mark.embedded
 def test_a_model_of_a_shelf_that_was_fetched_anew_is_loaded_anew(home):
     shelf = home / ".ore" / "models"
     put_model(shelf, "mine", tiny_model())
