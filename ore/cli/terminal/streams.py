@@ -190,8 +190,9 @@ class Streams:
         self._put_apart(label + text + end, is_answer=False)
 
     def _wrapped(self, text: str, label: str) -> str:
-        before = label or " "  # the first line is ORE's own
-        return laid_out(text, self._columns(self.stderr), before, self.labels)
+        first = "" if label else on_terminal(text[:1])  # of a line that is ORE's own
+        rest = text if label else text[1:]
+        return first + laid_out(rest, self._columns(self.stderr), label or first, self.labels)
 
     def _cut(self, text: str) -> str:
         """Return what one line can show of a text, so that the next one can be drawn over it."""

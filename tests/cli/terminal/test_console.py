@@ -78,6 +78,14 @@ def test_stderr_is_neutral_on_a_terminal_and_verbatim_in_a_pipe(write):
         assert err.getvalue().removeprefix("ore: ") == expected + "\n"
 
 
+def test_a_notice_begins_in_the_first_column_of_a_narrow_terminal():
+    for write in ("notice", "reply"):
+        target = console(err=Terminal())
+        target._columns = lambda stream: 13
+        getattr(target, write)("1 of 2: runs/You: no")  # the 14th letter begins the next line
+        assert target.stderr.getvalue() == "1 of 2: runs/\n You: no\n"
+
+
 def test_quiet_leaves_errors_only():
     target = console()
     target.quiet = True
