@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from unicodedata import ucd_3_2_0
+from unicodedata import category, ucd_3_2_0
 
 from ore.cli.terminal.bytewise import on_terminal
 from ore.files.neutral import in_form
@@ -69,7 +69,7 @@ _ALIKE = {
     ":": COLONS,
 }
 """What looks like a letter: of other scripts (Unicode's UTS #39), and small capitals, by what it looks
-like. Marks are not among it: they may be nothing. What is young is, and may be nothing, too.
+like. What is young, and what is a mark, may be nothing, too.
 """
 _AS_ASCII = {ord(other): letter for letter, others in _ALIKE.items() for other in others}
 
@@ -120,7 +120,7 @@ def has_label(line: str, labels: Sequence[str]) -> bool:
     """Whether a label may stand in a line; ``labels`` are in ASCII: see ``ascii_of``."""
     if not may_hold_label(line):
         return False
-    if _young_in(line):
+    if _droppable_in(line):
         return True
     seen = _as_one(line.casefold()) if line.isascii() else ascii_of(line)
     return any(label in seen for label in labels)
@@ -131,10 +131,11 @@ def is_young(character: str) -> bool:
     return ucd_3_2_0.category(character) == "Cn"
 
 
-def _young_in(text: str) -> set[str]:
-    """Return the letters of a text that some terminals do not know, and so may drop."""
+def _droppable_in(text: str) -> set[str]:
+    """Return the letters of a text that some terminals do not know, or put over others, and so may drop."""
     others = () if text.isascii() else set(text)
-    return {c for c in others if (is_young(c) or c > _LAST) and ascii_of(c)}
+    dropped = (c for c in others if is_young(c) or c > _LAST or category(c) in ("Mn", "Mc"))
+    return {c for c in dropped if ascii_of(c)}
 
 
 def ascii_of(text: str) -> str:
@@ -157,9 +158,9 @@ def labels_in(word: str, labels: Sequence[str]) -> list[int]:
         seen = ascii_of(word)
         return sorted(at for label in labels for at in _all(seen, label))
     parts = [(letter, place) for place, c in enumerate(word) for letter in ascii_of(c)]
-    seen, young = "".join(letter for letter, _ in parts), _young_in(word)
-    dropped = [word[place] in young for _, place in parts] if young else []
-    starts = (_among(seen, dropped, each) if young else _all(seen, each) for each in labels)
+    seen, droppable = "".join(letter for letter, _ in parts), _droppable_in(word)
+    dropped = [word[place] in droppable for _, place in parts] if droppable else []
+    starts = (_among(seen, dropped, each) if droppable else _all(seen, each) for each in labels)
     return sorted({parts[at][1] for each in starts for at in each})
 
 

@@ -183,8 +183,7 @@ class Streams:
             self._bar_width = 0
         if self.stderr_is_terminal:
             text = self._cut(text) if end == "\r" else self._wrapped(text, label)
-        if is_dim:
-            text = self._dimmed(text)
+        text = self._dimmed(text) if is_dim else text
         if self.stderr_has_colour and label:
             label = paint_label(label)
         self._put_apart(label + text + end, is_answer=False)

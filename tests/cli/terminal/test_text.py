@@ -195,6 +195,7 @@ def test_the_label_of_a_persona_is_indented_in_letters_of_other_scripts():
         ("Y0u: x", " Y0u: x"),
         ("Yo\u1d2cu: x", " Yo\u1d2cu: x"),  # an A that a terminal of 2002 drops
         ("Yo\u1d2c\ua4f4: x", " Yo\u1d2c\ua4f4: x"),  # and a U that one of 2008 does not
+        ("Y\u0903ou: x", " Y\u0903ou: x"),  # a colon that is a mark, which Linux's console drops
         ("Yo\U0001f9ffu: x", " Yo\U0001f9ffu: x"),  # an emoji of 2018
         ("Yo\U00030000u: x", " Yo\U00030000u: x"),  # an ideograph of 2020
         ("[THlNK1NG]: x", " [THlNK1NG]: x"),
