@@ -12,7 +12,8 @@ from ore.cli.terminal.labels import COLONS, ascii_of, has_label, turned
 from ore.cli.terminal.text import AnswerText
 
 _PART = 1 << 13  # characters that are laid out before they are written
-_MOST_LAID_OUT = 1 << 21  # characters of a document's lines that hold labels: two seconds
+_MOST_LAID_OUT = 1 << 21  # characters of a document's lines that hold labels: some three seconds
+_BEYOND_ASCII = 6  # how many times as long a line takes that is not ASCII, at most
 _COLON = re.compile('(?<!"):')  # in a text of JSON: the colon behind a key follows a quote
 _ANY_COLON = re.compile(f"[:{COLONS}]")
 
@@ -44,7 +45,7 @@ def document_parts(
     Its lines are as they are, neutral, and no label is at the terminal's left edge, whose ``width`` is
     asked for as the lines are laid out: it may change meanwhile. In JSON, which has to stay that, the colon
     of such a label is a number instead. Behind two MiB of lines with labels, which take seconds, no colon
-    of such a line stays beside its label.
+    of such a line stays beside its label; what is not ASCII takes longer, and counts for more.
     """
     known = [ascii_of(label) for label in labels]
     known += turned(known)
@@ -53,7 +54,8 @@ def document_parts(
         held.append(end)
         parts: Iterable[str] = (line,)
         if has_label(line, known):
-            is_late = (laid_out := laid_out + len(line)) > _MOST_LAID_OUT
+            laid_out += len(line) if line.isascii() else len(line) * _BEYOND_ASCII
+            is_late = laid_out > _MOST_LAID_OUT
             parts = (
                 in_parts(_apart(line, is_json)) if is_late else _kept(line, width, labels, is_json)
             )

@@ -389,6 +389,23 @@ def test_of_labels_without_end_not_all_are_laid_out(monkeypatch, label, apart):
     assert (lines[-2].split(), lines[-1]) == (apart.split() * 40, "at 12:30")
 
 
+@pytest.mark.parametrize(
+    "label", ["you: ", "\uff39\uff4f\uff55\uff1a", "\uff39\uff4f\uff55\uff1a\n"]
+)
+def test_what_takes_longer_counts_for_more_of_what_is_laid_out(monkeypatch, label):
+    laid_out, original = list[int](), AnswerText._letter
+
+    def counted(self, character):
+        laid_out.append(1 if character.isascii() else 6)
+        original(self, character)
+
+    monkeypatch.setattr(AnswerText, "_letter", counted)
+    monkeypatch.setattr(documents, "_MOST_LAID_OUT", 6000)
+    document_of(label * 2000, 80)
+    document_of(f"{label.strip()}\n" * 2000, 80)
+    assert sum(laid_out) <= 2 * 6000
+
+
 def test_json_stays_json_where_not_all_is_laid_out(monkeypatch):
     monkeypatch.setattr(documents, "_MOST_LAID_OUT", 0)
     text = json.dumps({"you:": "x [AYA]: y"}, indent=2)
