@@ -7,6 +7,7 @@ evidence as attributes, so that callers branch on type and read fields, never pa
 from __future__ import annotations
 
 import errno
+import os
 import re
 from enum import Enum
 from typing import NamedTuple
@@ -135,7 +136,9 @@ def is_shortage(error: BaseException) -> bool:
         return error.errno == errno.ENOMEM
     if any(isinstance(each, MemoryError) for each in (error, error.__cause__)):
         return True  # Python 3.11 wraps one that comes while a class is made, a package any
-    return "failed to map segment" in text or "allocate lock" in text
+    # What loads a module tells of it in the C library's words.
+    words = "failed to map segment", "allocate lock", os.strerror(errno.ENOMEM)
+    return any(each in text for each in words)
 
 
 class Terminated(BaseException):

@@ -22,6 +22,7 @@ SHORTAGES = [
     RuntimeError("Failed to load /x/lib.so: failed to map segment from shared object"),
     OSError(errno.ENOMEM, "Cannot allocate memory"),
     ImportError("/x/_ssl.so: failed to map segment from shared object"),
+    ImportError("/x/_ssl.so: cannot read file data: Cannot allocate memory"),
 ]
 
 
