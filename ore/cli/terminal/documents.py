@@ -13,7 +13,7 @@ from ore.cli.terminal.text import AnswerText
 
 _PART = 1 << 13  # characters that are laid out before they are written
 _MOST_LAID_OUT = 1 << 21  # characters of a document's lines that hold labels: some three seconds
-_BEYOND_ASCII = 6  # how many times as long a line takes that is not ASCII, at most
+_BEYOND_ASCII = 8  # how many times as long a line takes that is not ASCII, at most
 _COLON = re.compile('(?<!"):')  # in a text of JSON: the colon behind a key follows a quote
 _ANY_COLON = re.compile(f"[:{COLONS}]")
 
