@@ -78,13 +78,16 @@ def default_of(
     """Return ``choose_default``'s choice among the models that answer prompts, or None.
 
     One that runs elsewhere, as in Ollama's cloud, is never chosen: what is asked of it leaves the machine.
+    Its entry says so, or its name, where something between drops that.
     Of several, neither is one of which it was not said in time what it can do, unless it is preferred.
     One whose name holds a login is passed over, for no turn may be asked of it.
 
     Args:
         untold: Raised where none is chosen and what some can do was not said in time.
     """
-    left = {name: entry for name, entry in known.items() if not entry.get("remote_host")}
+    left = {
+        n: each for n, each in known.items() if not each.get("remote_host") and not is_of_cloud(n)
+    }
     is_only, late, ask = len(left) == 1, set[str](), _bounded(show)
 
     def asked(name: str) -> Entry:

@@ -69,6 +69,7 @@ def test_a_model_that_runs_elsewhere_or_can_not_be_asked_is_never_the_default():
         ({"a:cloud": away, "llama3.2:x-cloud": away, "z:1b": here}, "z:1b"),
         ({"a:cloud": away, "b:1b": embeds}, None),
         ({"a:cloud": away}, None),
+        ({"a:cloud": here, "llama3.2:x-cloud": here, "z:1b": here}, "z:1b"),
         ({"//ada:PW@box": here, "http://ada:PW@box/m": here, "z:1b": here}, "z:1b"),
         ({"//ada:PW@box": here}, None),
     ):
