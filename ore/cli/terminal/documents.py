@@ -45,26 +45,27 @@ def document_parts(
     Its lines are as they are, neutral, and no label is at the terminal's left edge, whose ``width`` is
     asked for as the lines are laid out: it may change meanwhile. In JSON, which has to stay that, the colon
     of such a label is a number instead. Behind two MiB of lines with labels, which take seconds, no colon
-    of such a line stays beside its label; what is not ASCII takes longer, and counts for more.
+    stays beside its word; what is not ASCII takes longer, and counts for more.
     """
     known = [ascii_of(label) for label in labels]
     known += turned(known)
-    held, size, end, laid_out = list[str](), 0, "", 0
-    for line in on_terminal(text).split("\n"):
-        held.append(end)
+    lines = on_terminal(text).split("\n")
+    held, size, laid_out = list[str](), 0, 0
+    for place, line in enumerate(lines):
         parts: Iterable[str] = (line,)
         if has_label(line, known):
             laid_out += len(line) if line.isascii() else len(line) * _BEYOND_ASCII
-            is_late = laid_out > _MOST_LAID_OUT
-            parts = (
-                in_parts(_apart(line, is_json)) if is_late else _kept(line, width, labels, is_json)
-            )
+            parts = _kept(line, width, labels, is_json)
+        if laid_out > _MOST_LAID_OUT:
+            parts = in_parts(_apart("\n".join(lines[place:]), is_json))
+        held.append("\n" if place else "")
         for part in parts:
             held.append(part)
             if (size := size + len(part) + 1) > _PART:
                 yield "".join(held)
                 held, size = [], 0
-        end = "\n"
+        if laid_out > _MOST_LAID_OUT:
+            break
     yield "".join(held)
 
 

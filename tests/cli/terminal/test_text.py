@@ -385,8 +385,9 @@ def test_json_is_laid_out_up_to_its_first_label_at_the_edge():
 def test_of_labels_without_end_not_all_are_laid_out(monkeypatch, label, apart):
     """13 MB of them took more than 20 seconds."""
     monkeypatch.setattr(documents, "_MOST_LAID_OUT", 200)
-    lines = document_of(f"{label * 20}\n{label * 40}\nat 12:30", 80).split("\n")
-    assert (lines[-2].split(), lines[-1]) == (apart.split() * 40, "at 12:30")
+    lines = document_of(f"at 12:30\n{label * 20}\n{label * 40}\nat 12:30", 80).split("\n")
+    assert (lines[0], lines[-2].split()) == ("at 12:30", apart.split() * 40)
+    assert lines[-1] == "at 12 : 30"  # it isn't looked for a label
 
 
 @pytest.mark.parametrize(
