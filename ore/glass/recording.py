@@ -105,9 +105,7 @@ def _origin(
     reasoner: Reasoner, response: Response, settings: Settings
 ) -> tuple[Backend, str, dict[str, Any]]:
     """Return the backend that an innermost reasoner belongs to, its model, and what was in force there."""
-    if isinstance(reasoner, EmbeddedReasoner):
-        return backend_of(reasoner), reasoner.model_id, reasoner.in_force()
     backend = backend_of(reasoner)
-    if not isinstance(reasoner, (AyaReasoner, OpenAIReasoner)):
+    if not isinstance(reasoner, (AyaReasoner, EmbeddedReasoner, OpenAIReasoner)):
         return backend, response.model_id, {}
     return backend, reasoner.model_id, backend.in_force(reasoner.model_id, settings)

@@ -10,6 +10,7 @@ from numbers import Real
 from pathlib import Path
 
 from ore.artifact.signing import Signer
+from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.joining import JoiningReasoner
 from ore.core import ORE, to_send
@@ -143,9 +144,8 @@ def _asking(
 ) -> Asking:
     *wrapped, inner = around(engine.reasoner)
     backend, model_id, settings = backend_of(inner), model_of(inner), settings_of(inner)
-    ask = partial(backend.in_force, model_id, settings)
-    if isinstance(inner, EmbeddedReasoner):
-        ask = partial(inner.in_force)
+    # A file that has become another since it was loaded is loaded anew for the first row.
+    looked_up = EmbeddedBackend() if isinstance(inner, EmbeddedReasoner) else backend
     joins = None if settings.joins else "never"
     joins = "always" if any(isinstance(each, JoiningReasoner) for each in wrapped) else joins
     if joins is not None:
@@ -157,7 +157,7 @@ def _asking(
         persona=persona,
         system_prompt=kept_prompt(engine.system_prompt),
         is_full=full,
-        known=known_for_all(backend, settings, model_id),
+        known=known_for_all(looked_up, settings, model_id),
     )
     return Asking(
         engine,
@@ -165,6 +165,6 @@ def _asking(
         question,
         jobs=jobs or settings.at_once or backend.at_once,
         folder=folder,
-        told=told_once(ask, settings),
+        told=told_once(partial(backend.in_force, model_id, settings), settings),
         signer=signer,
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ore.artifact import read_artifact
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine_facts import metadata_of
 from ore.backends.engine_request import check_settings, request_of
@@ -30,6 +31,8 @@ from ore.errors import (
     OreError,
     UsageError,
 )
+from ore.rows.over_rows import over_rows
+from ore.rows.tables import open_table
 from ore.types import Message, Session
 from tests.support.gguf import tiny_model
 from tests.support.process import ROOT, environment
@@ -416,6 +419,24 @@ def test_a_program_s_artifact_names_no_file_that_did_not_answer(tmp_path):
         path.with_name("new").write_bytes(tiny_model(general__name="another"))
         path.with_name("new").rename(path)
         assert engine.record(response).provenance["model_digest"] is None
+
+
+@pytest.mark.embedded
+def test_a_program_s_rows_name_the_file_that_is_loaded_for_them(tmp_path):
+    path = tmp_path / "m.gguf"
+    path.write_bytes(tiny_model())
+    (table := tmp_path / "t.csv").write_text("name\nAda\n")
+    with ORE(EmbeddedReasoner(path, Settings(options={"num_predict": 1})), "") as engine:
+        engine.execute("Hi.")
+        another = tiny_model(general__name="another")
+        path.with_name("new").write_bytes(another)
+        path.with_name("new").rename(path)
+        with (
+            open_table(str(table)) as rows,
+            over_rows(engine, "Greet {{name}}.", rows, folder=tmp_path / "answers") as run,
+        ):
+            (outcome,) = run.outcomes()
+    assert read_artifact(outcome.artifact).provenance["model_digest"] == sha256(another).hexdigest()
 
 
 @pytest.mark.embedded
