@@ -120,10 +120,12 @@ def has_label(line: str, labels: Sequence[str]) -> bool:
     """Whether a label may stand in a line; ``labels`` are in ASCII: see ``ascii_of``."""
     if not may_hold_label(line):
         return False
-    if _droppable_in(line):
-        return True
-    seen = _as_one(line.casefold()) if line.isascii() else ascii_of(line)
-    return any(label in seen for label in labels)
+    if line.isascii():
+        seen = _as_one(line.casefold())
+        return any(label in seen for label in labels)
+    unsure = dict.fromkeys(map(ord, "".join(map(ascii_of, _droppable_in(line)))))
+    seen = ascii_of(line).translate(unsure)
+    return any(label.translate(unsure) in seen for label in labels)
 
 
 def is_young(character: str) -> bool:

@@ -390,6 +390,14 @@ def test_of_labels_without_end_not_all_are_laid_out(monkeypatch, label, apart):
     assert lines[-1] == "at 12 : 30"  # it isn't looked for a label
 
 
+@pytest.mark.parametrize("word", ["\u0926\u0941\u0903\u0916", "\u0aa6\u0ac1\u0a83\u0a96"])
+def test_words_with_marks_like_colons_are_no_labels_of_a_long_document(monkeypatch, word):
+    """Of Hindi and Gujarati: behind labels without end, spaces would be around each of the marks."""
+    monkeypatch.setattr(documents, "_MOST_LAID_OUT", 0)
+    text = f"{word} 12:30 {word}"
+    assert document_of(text, 80) == text
+
+
 @pytest.mark.parametrize(
     "label", ["you: ", "\uff39\uff4f\uff55\uff1a", "\uff39\uff4f\uff55\uff1a\n"]
 )
