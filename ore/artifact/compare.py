@@ -19,7 +19,7 @@ from ore.artifact.sources import joined_messages
 from ore.files.neutral import in_form, one_line
 from ore.files.strictjson import part
 from ore.types import ExecutionArtifact
-from ore.types.artifact_fields import other_model
+from ore.types.artifact_fields import is_by_other_name, is_same_model, other_model
 
 MOST_LINES = 5000  # of a text that is compared line by line: the time grows with their square
 
@@ -190,8 +190,7 @@ def _seen(line: str) -> str:
 
 def _span(begin: int, end: int) -> str:
     """Return where lines stand, as a unified diff says it: from 1 on; of no lines, the one before them."""
-    count = end - begin
-    return f"{begin + 1}" if count == 1 else f"{begin + (count > 0)},{count}"
+    return f"{begin + 1}" if end - begin == 1 else f"{begin + (end > begin)},{end - begin}"
 
 
 def _are_of_one_kind(first: Any, second: Any) -> bool:
@@ -216,13 +215,14 @@ def _both(name: str, old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[An
 
 
 def _releases(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[str, str] | None:
-    """Return what servers called the model that answered, where that tells more than what was asked for."""
+    """Return what servers called the model that answered, where that tells more than its name."""
     first, second = (each.output.metadata.get("response_model") for each in (old, new))
-    if not isinstance(first, str) or not isinstance(second, str):
-        return None
+    by_name = [each.input.model_id for each in (old, new) if is_by_other_name(each.output.metadata)]
+    if not isinstance(first, str) or not isinstance(second, str) or by_name in ([first], [second]):
+        return None  # the other run's model answered as what this one was asked for by
     is_one = first == second and old.input.model_id == new.input.model_id
-    others = other_model(first, new.output.metadata), other_model(second, old.output.metadata)
-    return (os.path.basename(first), os.path.basename(second)) if is_one or all(others) else None
+    is_another = not is_same_model(first, second) and not is_same_model(second, first)
+    return (os.path.basename(first), os.path.basename(second)) if is_one or is_another else None
 
 
 def _in_force(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]:

@@ -50,14 +50,19 @@ def has_uncounted_images(metadata: Mapping[str, Any]) -> bool:
 def other_model(asked: str, metadata: Mapping[str, Any]) -> str | None:
     """Return which model gave an answer with these metadata, where it is another than ``asked``."""
     answered = metadata.get("response_model")
-    if not isinstance(answered, str) or metadata.get("asked_by_other_name") is True:
+    if not isinstance(answered, str) or is_by_other_name(metadata):
         return None
-    if _is_same_model(asked, answered):
+    if is_same_model(asked, answered):
         return None
     return answered
 
 
-def _is_same_model(asked: str, answered: str) -> bool:
+def is_by_other_name(metadata: Mapping[str, Any]) -> bool:
+    """Return whether a model was asked for by a name that is another of its own."""
+    return metadata.get("asked_by_other_name") is True
+
+
+def is_same_model(asked: str, answered: str) -> bool:
     """Whether two names are one model's: a file and its path, a name and its release or revision.
 
     A server passes on what is asked of a model in Ollama's cloud under its name there, and Open WebUI

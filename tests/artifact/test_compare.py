@@ -63,6 +63,24 @@ def test_a_model_that_was_first_known_as_another_and_then_by_two_names_is_one(or
 
 
 @pytest.mark.parametrize(
+    "answered, by_other_name, differs",
+    [
+        (("first-8b", "second-7b"), (True, True), True),
+        (("first-8b", "second-7b"), (None, True), True),
+        (("first-8b", "first-8b"), (True, True), False),
+        (("scripted", "second-7b"), (None, True), False),
+        (("first-8b", "scripted"), (True, None), False),
+    ],
+)
+def test_another_model_behind_one_name_is_another(ore, folder, answered, by_other_name, differs):
+    for path, name, by in zip(("a.json", "b.json"), answered, by_other_name, strict=True):
+        about = {"response_model": name, "asked_by_other_name": by}
+        record(folder / path, "hi", models=("scripted",), replies=["One."], metadata=about)
+    found = ore("--diff", "a.json", "b.json", "--json").json["differences"]
+    assert [(each["old"], each["new"]) for each in found] == ([answered] if differs else [])
+
+
+@pytest.mark.parametrize(
     "args, more, names",
     [
         (["ho"], {}, ["prompt", "messages"]),
