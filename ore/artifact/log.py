@@ -8,10 +8,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timezone
-from itertools import takewhile
 from pathlib import Path
 
 from ore.artifact import write_artifact
@@ -19,7 +17,7 @@ from ore.errors import ArtifactError, HomeError
 from ore.files import make_private, reason
 from ore.files.home import ore_home
 from ore.files.neutral import one_line
-from ore.files.trust import home_folder
+from ore.files.trust import home_folder, steps
 from ore.types import ExecutionArtifact
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -38,26 +36,16 @@ def _written(entry: os.DirEntry[str]) -> int:
 
 
 def _refuse_opened_home(path: Path) -> None:
-    """Raise ``HomeError`` where ``path`` is in ORE's home, and others can write there, or on the way."""
-    for inside in _ways_from_home(path):
-        for each in ("", *inside):
-            home_folder(each)
-
-
-def _ways_from_home(path: Path) -> Iterator[list[str]]:
-    """Yield the paths from below ORE's home to ``path``, as it is written and without links."""
-    with suppress(HomeError, OSError, ValueError):
-        home = ore_home()
-        for way in map(Path, (os.path.abspath(path), os.path.realpath(path))):
-            inside = [*takewhile(lambda each: not _is_same(each, home), (way, *way.parents))]
-            if len(inside) <= len(way.parents):
-                yield [*map(str, reversed(inside))]
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    with suppress(OSError):
-        return os.path.samefile(one, other)
-    return False
+    """Raise ``HomeError`` where the way to ``path`` leads through ORE's home, and others can write there."""
+    try:
+        home, inside = ore_home(), set[str]()
+    except HomeError:
+        return
+    with suppress(OSError, ValueError):  # what is not there yet, others can't have written
+        for step, _ in steps(path.absolute()):
+            if os.path.dirname(step) in inside or os.path.samefile(step, home):
+                home_folder(step)
+                inside.add(step)
 
 
 class RunLog:

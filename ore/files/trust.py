@@ -10,6 +10,7 @@ import os
 import shlex
 import stat
 import struct
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -97,18 +98,30 @@ def _link_of_others(path: Path | str, owners: set[int]) -> str | None:
     the system, which a sandbox shows as another user.
     """
     owners = {*owners, os.stat(os.sep).st_uid}
+    for step, status in steps(path):
+        if stat.S_ISLNK(status.st_mode) and status.st_uid not in owners:
+            return step
+    return None
+
+
+def steps(path: Path | str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield what the system looks up on the way to ``path``, which comes last, with the links on that way.
+
+    Raises:
+        OSError: The system does not tell, or there is no such step.
+    """
     way, ahead, links = "", [*Path(path).parts][::-1], 0
     while ahead and links <= _MOST_LINKS:
-        step = os.path.join(way, ahead.pop())
+        part = ahead.pop()
+        is_up = part == os.pardir and os.path.isabs(way)
+        step = os.path.dirname(way) if is_up else os.path.join(way, part)
         status = os.lstat(step)
-        if not stat.S_ISLNK(status.st_mode):
-            way = step
-        elif status.st_uid not in owners:
-            return step
-        else:
+        yield step, status
+        if stat.S_ISLNK(status.st_mode):
             ahead += [*Path(os.readlink(step)).parts][::-1]  # a "/" begins anew
             links += 1
-    return None
+        else:
+            way = step
 
 
 def home_folder(name: str) -> Path:

@@ -288,6 +288,7 @@ def test_a_log_in_a_home_that_others_can_write_to_is_not_used(
         ("link", "home/runs", "home"),
         ("home", "link/runs", "home"),
         ("home", "into", "home"),
+        ("home", "through", "home"),
         ("home", "home/logs/runs", "home/logs"),
         ("home", "home/logs/runs", "home/logs/runs"),
         ("home", "home/runs", "home/runs/*"),
@@ -301,6 +302,8 @@ def test_a_log_is_in_the_home_however_both_are_written_and_judged_down_to_the_ru
     (tmp_path / "home/runs").mkdir(parents=True)
     (tmp_path / "link").symlink_to("home")
     (tmp_path / "into").symlink_to("home/runs")
+    (tmp_path / "home/out").symlink_to("../up")
+    (tmp_path / "through").symlink_to("home/out")
     monkeypatch.setenv("ORE_HOME", f"{tmp_path}/{home}")
     monkeypatch.setenv("ORE_RUNS", f"{tmp_path}/{runs}")
     assert ore("hi").code == 0
@@ -309,6 +312,18 @@ def test_a_log_is_in_the_home_however_both_are_written_and_judged_down_to_the_ru
     result = ore("--after", "--last", "next")
     assert (result.code, result.out, result.calls) == (1, "", [])
     assert "is used: others can write to it" in result.err
+
+
+def test_the_folders_around_a_home_are_not_judged_where_a_link_in_it_leads_out(
+    ore, tmp_path, monkeypatch
+):
+    (tmp_path / "open/home/logs").mkdir(parents=True)
+    (tmp_path / "open/home/out").symlink_to("logs/../../runs/")
+    (tmp_path / "open/runs").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    monkeypatch.setenv("ORE_HOME", f"{tmp_path}/open/home")
+    assert ore("hi", "--runs", f"{tmp_path}/open/home/out").code == 0
+    assert len(list(tmp_path.glob("open/runs/*/*.json"))) == 1
 
 
 def test_a_log_whose_home_is_opened_to_others_in_a_repl_takes_no_more_runs(
