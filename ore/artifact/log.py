@@ -17,7 +17,7 @@ from ore.errors import ArtifactError, HomeError
 from ore.files import make_private, reason
 from ore.files.home import ore_home
 from ore.files.neutral import one_line
-from ore.files.trust import home_folder, steps
+from ore.files.trust import refuse_opened, steps
 from ore.types import ExecutionArtifact
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -44,7 +44,7 @@ def _refuse_opened_home(path: Path) -> None:
     with suppress(OSError, ValueError):  # what is not there yet, others can't have written
         for step, _ in steps(path.absolute()):
             if os.path.dirname(step) in inside or os.path.samefile(step, home):
-                home_folder(step)
+                refuse_opened(step)
                 inside.add(step)
 
 

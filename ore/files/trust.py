@@ -132,13 +132,18 @@ def home_folder(name: str) -> Path:
     """
     home = ore_home()
     for path in (home, home / name):
-        try:
-            why = distrust_path(path)
-        except OSError:  # what it is used for says so
-            continue
-        if why:
-            raise HomeError(f"Nothing in {one_line(str(path))} is used: {why}.")
+        refuse_opened(path)
     return home / name
+
+
+def refuse_opened(path: Path | str) -> None:
+    """Raise ``HomeError`` where ``path``, which is ORE's home or in it, is not this user's alone."""
+    try:
+        why = distrust_path(path)
+    except OSError:  # what it is used for says so
+        return
+    if why:
+        raise HomeError(f"Nothing in {one_line(str(path))} is used: {why}.")
 
 
 def kept_mode(replaced: os.stat_result, new: int) -> int:
