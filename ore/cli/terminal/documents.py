@@ -14,6 +14,7 @@ from ore.cli.terminal.text import AnswerText
 _PART = 1 << 13  # characters that are laid out before they are written
 _MOST_LAID_OUT = 1 << 21  # characters of a document's lines that hold labels: some three seconds
 _BEYOND_ASCII = 8  # how many times as long a line takes that is not ASCII, at most
+_BEGINNING = 16  # how many characters take as long as a line by itself
 _COLON = re.compile('(?<!"):')  # in a text of JSON: the colon behind a key follows a quote
 _ANY_COLON = re.compile(f"[:{COLONS}]")
 
@@ -54,7 +55,7 @@ def document_parts(
     for place, line in enumerate(lines):
         parts: Iterable[str] = (line,)
         if has_label(line, known):
-            laid_out += len(line) if line.isascii() else len(line) * _BEYOND_ASCII
+            laid_out += (_BEGINNING + len(line)) * (1 if line.isascii() else _BEYOND_ASCII)
             parts = _kept(line, width, labels, is_json)
         if laid_out > _MOST_LAID_OUT:
             parts = in_parts(_apart("\n".join(lines[place:]), is_json))

@@ -415,6 +415,12 @@ def test_what_takes_longer_counts_for_more_of_what_is_laid_out(monkeypatch, labe
     assert sum(laid_out) <= 2 * 8000
 
 
+def test_a_line_by_itself_counts_for_what_is_laid_out(monkeypatch):
+    """Of lines of four letters, two MiB took more than six seconds."""
+    monkeypatch.setattr(documents, "_MOST_LAID_OUT", 8000)
+    assert document_of("You:\n" * 2000, 80).count("\n You:") < 500
+
+
 def test_json_stays_json_where_not_all_is_laid_out(monkeypatch):
     monkeypatch.setattr(documents, "_MOST_LAID_OUT", 0)
     text = json.dumps({"you:": "x [AYA]: y"}, indent=2)
