@@ -41,7 +41,9 @@ def run() -> None:
         cards = _cards(xllamacpp)
         if (asked["layers"] or 0) > 0 and not cards:
             raise LookupError("no graphics card")
-        server = xllamacpp.Server(_parameters(xllamacpp, asked))
+        parameters = _parameters(xllamacpp, asked)
+        os.write(1, b" ")  # what ends this process before is no fault of the model's
+        server = xllamacpp.Server(parameters)
         _bound_connections(CONNECTIONS)
         became = {"ready": server.listening_address, "cards": cards}
     except Exception as exc:

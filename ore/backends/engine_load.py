@@ -231,7 +231,7 @@ class EngineProcess:
                 raise endless_load_error(self._path, has_given_template=given, is_late=late)
             if is_ready(pipe, deadline.wait(LOOK_SECONDS)):
                 if not (read := os.read(pipe, 1 << 16)):
-                    raise self._load_error(self.log(), self.how_it_ended())
+                    raise self._load_error(self.log(), self.how_it_ended(), bool(said))
                 said += read
         if not (became := read_outcome(said)).get("ready"):
             raise self._failure(str(became.get("failed")), str(became.get("said")))
@@ -257,12 +257,12 @@ class EngineProcess:
             return BackendError(text)
         return self._load_error((self._whole_log() or said) + short, "")
 
-    def _load_error(self, log: str, ended: str) -> BackendError:
+    def _load_error(self, log: str, how: str, began: bool = True) -> BackendError:
         if self._is_ended or not os.path.isdir(self._folder):
             said = "the engine's process or temporary folder was removed meanwhile. Try again"
             return NothingAnswersError(f"{self._path} can't be loaded: {said}.")
         given = self._has_given_template
-        return load_error(self._path, log, ended, self.memory, has_given_template=given)
+        return load_error(self._path, log, how, self.memory, has_given_template=given, began=began)
 
     def _whole_log(self) -> str:
         """Return the log with its last line, which the engine writes in a thread of its own."""

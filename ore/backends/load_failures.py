@@ -15,6 +15,7 @@ from ore.backends import gguf
 from ore.backends.http import shorten
 from ore.backends.turn_errors import NothingAnswersError, TurnFailedError, TurnRefusedError
 from ore.errors import BackendError
+from ore.files.extras import install_command
 from ore.files.neutral import one_line
 
 _HEAD = re.compile(r"^[\d.]+ E +(?P<said>.*)$")
@@ -101,7 +102,13 @@ _KINDS: tuple[tuple[str, str], ...] = (
 
 
 def load_error(
-    path: Path, log: str, ended: str, memory: int, *, has_given_template: bool = False
+    path: Path,
+    log: str,
+    ended: str,
+    memory: int,
+    *,
+    has_given_template: bool = False,
+    began: bool = True,
 ) -> BackendError:
     """Return the error for a model that was not loaded: of the turn, where its own template may be why.
 
@@ -110,6 +117,7 @@ def load_error(
         ended: How its process ended, in a few words, where it did not say why.
         memory: How many bytes it might have had.
         has_given_template: Whether a chat template was given in the place of the file's own.
+        began: Whether the engine had been loaded itself, and went on to the model.
     """
 
     def not_loaded(why: str) -> NothingAnswersError:
@@ -134,6 +142,8 @@ def load_error(
         return not_loaded(said)
     if ended == signal.SIGKILL.name:
         return not_loaded(f"the engine's {KILLED.format(signal=f' ({ended})')}")
+    if ended.startswith("SIG") and not began:
+        return _unstarted_error(ended)
     if ended == signal.SIGBUS.name:
         said = f"the engine could not read all of it ({ended}). {UNREAD}"
         return not_loaded(f"{said}: try again, or fetch it again")
@@ -163,6 +173,13 @@ def no_python_error(why: str) -> NothingAnswersError:
     return NothingAnswersError(
         f"The embedded engine can't be started ({why}): check that {python()} is a Python that runs, or "
         f"use Ollama."
+    )
+
+
+def _unstarted_error(ended: str) -> NothingAnswersError:
+    return NothingAnswersError(
+        f"The embedded engine can't be started ({ended} before it read a model): where memory is "
+        f"limited (ulimit -v), raise the limit; else {install_command('embedded', again=True)}"
     )
 
 

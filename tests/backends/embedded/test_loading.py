@@ -369,6 +369,22 @@ def test_an_engine_that_can_t_be_started_says_why_and_does_not_blame_the_model(
     )
 
 
+@pytest.mark.embedded
+@pytest.mark.parametrize(
+    "does",
+    ["os.kill(os.getpid(), 7)", "get_device_info = lambda: os.abort()"],
+    ids=["SIGBUS", "SIGABRT"],
+)
+def test_a_crash_before_the_model_is_read_does_not_blame_the_model(tmp_path, does, monkeypatch):
+    (tmp_path / "xllamacpp.py").write_text(f"import os\n{does}\n")
+    monkeypatch.setattr(engine_load, "check_installed", lambda: str(tmp_path))
+    with pytest.raises(
+        NothingAnswersError,
+        match=r"engine can't be started \(SIG(BUS|ABRT) before it read a model",
+    ):
+        engine.Engine(write_model(tmp_path / "m.gguf"), window=512)
+
+
 @pytest.mark.parametrize("said", [b"null\n", b"\xff\n", b"[" * 100_000 + b"\n"], ids=len)
 def test_what_another_program_says_is_not_taken_for_an_engine_s(said):
     with pytest.raises(NothingAnswersError, match="check that .* is a Python that runs"):
