@@ -211,10 +211,12 @@ def test_a_container_that_forbids_threads_is_not_the_model_s_fault():
     [
         "0.00.24 E ggml_aligned_malloc: insufficient memory (attempted to allocate  41.96 MB)\n",
         "/llama.cpp/ggml/src/ggml.c:1644: GGML_ASSERT(ctx->mem_buffer != NULL) failed\n0.00.29 E ",
+        "Traceback (most recent call last):\n  File x\nMemoryError\n",
     ],
 )
-def test_an_engine_that_gets_no_memory_does_not_blame_the_model(log):
-    said = str(load_error(Path("/m.gguf"), log, "SIGABRT", 1 << 30))
+@pytest.mark.parametrize("ended", ["SIGABRT", "exit code 1"])
+def test_an_engine_that_gets_no_memory_does_not_blame_the_model(log, ended):
+    said = str(load_error(Path("/m.gguf"), log, ended, 1 << 30))
     assert said.startswith("/m.gguf can't be loaded: it needs more than the 1,073 MB that ORE lets")
 
 
