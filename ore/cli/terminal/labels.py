@@ -22,7 +22,7 @@ def with_own(label: str) -> Sequence[str]:
 COLONS = (
     "\uff1a\ufe55\ufe13\u2a74"  # they become one in Unicode's NFKD
     "\u02d0\u02f8\u0589\u05c3\u0703\u0704\u0903\u0a83\u1361\u1365\u1366\u16ec\u1803\u1804\u1809\u205a"
-    "\u2236\u2982\ua4fd\ua6f4\ua789\ufe30"
+    "\u2236\u2982\ua4fd\ua6f4\ua789\ufe30\U00010781"
 )
 """What looks like a colon."""
 _ALIKE = {

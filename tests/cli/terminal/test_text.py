@@ -210,6 +210,7 @@ def test_the_label_of_a_persona_is_indented_in_letters_of_other_scripts():
         ("You\u1804 x", " You\u1804 x"),  # Mongolian
         ("You\ua6f4 x", " You\ua6f4 x"),  # Bamum
         ("You\u2236 x", " You\u2236 x"),
+        ("You\U00010781 x", " You\U00010781 x"),  # a raised colon of phonetics, of 2021
         ("你好，世界：再见", "你好，世界：再见"),
         ("語You: x", "語\n You: x"),
         ("\U00030000You: x", "\U00030000\n You: x"),  # a terminal of 2019 drops it
