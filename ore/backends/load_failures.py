@@ -41,7 +41,7 @@ UNREAD = "It was changed meanwhile, or its disk fails, or it is damaged"
 _TEMPLATE = r"chat template parsing error|failed to initialize chat template"
 _MEMORY = (
     r"bad_alloc|failed to allocate|[Cc]annot allocate|out of memory|unable to allocate|"
-    r"insufficient memory|mem_buffer != NULL|(?m:^MemoryError$)"
+    r"insufficient memory|mem_buffer != NULL|(?:\A|\n)MemoryError\s*\Z"
 )
 _CUT_OFF = r"not within the file bounds|unexpectedly reached end|failed to read key-value pairs"
 _SHORTAGES: tuple[tuple[str, str], ...] = (
