@@ -41,11 +41,13 @@ def _refuse_opened_home(path: Path) -> None:
         home, inside = ore_home(), set[str]()
     except HomeError:
         return
-    with suppress(OSError, ValueError):  # what is not there yet, others can't have written
-        for step, _ in steps(path.absolute()):
-            if os.path.dirname(step) in inside or os.path.samefile(step, home):
-                refuse_opened(step)
-                inside.add(step)
+    ways = {path.absolute(), Path(os.path.abspath(path))}  # what stands before ".." may yet be made
+    for way in ways:
+        with suppress(OSError, ValueError):  # what is not there yet, others can't have written
+            for step, _ in steps(way):
+                if os.path.dirname(step) in inside or os.path.samefile(step, home):
+                    refuse_opened(step)
+                    inside.add(step)
 
 
 class RunLog:

@@ -314,6 +314,18 @@ def test_a_log_is_in_the_home_however_both_are_written_and_judged_down_to_the_ru
     assert "is used: others can write to it" in result.err
 
 
+def test_a_log_is_in_the_home_where_the_folder_before_two_dots_is_yet_to_be_made(
+    ore, tmp_path, monkeypatch
+):
+    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "home").chmod(0o777)
+    monkeypatch.setenv("ORE_HOME", f"{tmp_path}/home")
+    monkeypatch.setenv("ORE_RUNS", f"{tmp_path}/missing/../home/runs")
+    result = ore("hi")
+    assert (result.code, result.out, result.calls) == (1, "", [])
+    assert "is used: others can write to it" in result.err
+
+
 def test_the_folders_around_a_home_are_not_judged_where_a_link_in_it_leads_out(
     ore, tmp_path, monkeypatch
 ):
