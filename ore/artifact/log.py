@@ -63,7 +63,7 @@ class RunLog:
         self.root = Path(root)
 
     def check(self) -> None:
-        """Return where it can be written to, as far as that shows now.
+        """Return if it can be written to, as far as that shows now.
 
         Raises:
             ArtifactError: It can't.

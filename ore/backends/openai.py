@@ -70,14 +70,15 @@ class OpenAIBackend(Backend):
 
     def models(self) -> list[str]:
         """Return the names of the models that the server lists, in its order."""
-        return [entry["id"] for entry in self._entries()]
+        return [entry["id"] for entry in self.entries()]
 
     def described(self, *, whole: bool = False) -> list[Model]:
-        return [described(entry) for entry in self._entries()]
+        return [described(entry) for entry in self.entries()]
 
-    def _entries(self) -> list[dict[str, Any]]:
+    def entries(self, deadline: Deadline | None = None) -> list[dict[str, Any]]:
+        """Return what the server's list says of each model, where it comes within ``deadline``."""
         seconds = min(self._seconds or LOOK_UP_SECONDS, LOOK_UP_SECONDS)
-        return listed(self.address, self._key, Deadline(None), seconds)
+        return listed(self.address, self._key, deadline or Deadline(None), seconds)
 
     def default_model(self) -> str | None:
         """Return the model that was named, else the server's only one, if it can be asked prompts."""

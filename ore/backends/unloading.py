@@ -14,7 +14,7 @@ from ore.backends.look_ups import KNOWN_SECONDS
 from ore.backends.ollama import OllamaBackend
 from ore.backends.ollama_client import OllamaClient
 from ore.backends.openai import OpenAIBackend
-from ore.backends.openai_models import entry_of, listed
+from ore.backends.openai_models import entry_of
 from ore.backends.openai_request import AFRESH
 from ore.backends.settings import Settings
 from ore.errors import OreError
@@ -53,10 +53,10 @@ def forget(backend: Backend, model: str) -> bool:
     if not isinstance(backend, OpenAIBackend):
         return unload(backend, model)
     try:
-        entries = listed(backend.address, backend._key, Deadline(KNOWN_SECONDS))
+        about = entry_of(backend.entries(Deadline(KNOWN_SECONDS)), (model,))
     except OreError:
         return False
-    AFRESH.set(entry_of(entries, (model,)).get("owned_by") == "llamacpp")
+    AFRESH.set(about.get("owned_by") == "llamacpp")
     return AFRESH.get()
 
 

@@ -289,6 +289,7 @@ def test_a_log_in_a_home_that_others_can_write_to_is_not_used(
         ("home", "link/runs", "home"),
         ("home", "into", "home"),
         ("home", "through", "home"),
+        ("home", "into/../runs", "home"),
         ("home", "home/logs/runs", "home/logs"),
         ("home", "home/logs/runs", "home/logs/runs"),
         ("home", "home/runs", "home/runs/*"),
