@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from ore.backends import Backend
+from ore.backends.address import Host
 from ore.backends.http import Deadline
 from ore.backends.look_ups import KNOWN_SECONDS
 from ore.backends.ollama import OllamaBackend
@@ -26,38 +27,39 @@ _SYSTEM = "You are someone else. "  # most begin so
 _SHORT = 400  # characters: a prompt of a few dozen tokens is computed otherwise than a longer one
 
 
-def unload(backend: Backend, model: str) -> bool:
-    """Have an Ollama server unload ``model``; return whether it has done so in ``KNOWN_SECONDS``.
-
-    Other backends are left as they are.
-    """
-    if not isinstance(backend, OllamaBackend):
-        return False
-    request, ends = {"model": model, "messages": [], "keep_alive": 0}, Deadline(KNOWN_SECONDS)
-    try:
-        with closing(OllamaClient(backend.address)) as client:
-            for _ in client.chat_parts(request, None, ends):
-                pass
-            while client.loaded(model, ends.within(KNOWN_SECONDS).seconds) is not None:
-                time.sleep(_PAUSE)
-    except OreError:  # it is still in use, or the server does not know how
-        return False
-    return True
-
-
 def forget(backend: Backend, model: str) -> bool:
     """Have ``model`` compute its next prompts anew; return whether a server can be told to.
 
-    Ollama unloads it; llama.cpp's server is told so with each prompt, while ``AFRESH`` is true.
+    Ollama unloads it, also where it was reached over the OpenAI protocol; llama.cpp's server is told so
+    with each prompt, while ``AFRESH`` is true.
     """
+    if isinstance(backend, OllamaBackend):
+        return _unload(backend.address, model)
     if not isinstance(backend, OpenAIBackend):
-        return unload(backend, model)
+        return False
     try:
         about = entry_of(backend.entries(Deadline(KNOWN_SECONDS)), (model,))
     except OreError:
         return False
     AFRESH.set(about.get("owned_by") == "llamacpp")
-    return AFRESH.get()
+    above = Host(backend.host.removesuffix("/v1"), backend.address.source)
+    return AFRESH.get() or _unload(above, model)
+
+
+def _unload(host: Host, model: str) -> bool:
+    """Have an Ollama server unload ``model``; return whether it has done so in ``KNOWN_SECONDS``."""
+    request, ends = {"model": model, "messages": [], "keep_alive": 0}, Deadline(KNOWN_SECONDS)
+    try:
+        with closing(OllamaClient(host)) as client:
+            if client.loaded(model, KNOWN_SECONDS) is None:  # it keeps nothing
+                return True
+            for _ in client.chat_parts(request, None, ends):
+                pass
+            while client.loaded(model, ends.within(KNOWN_SECONDS).seconds) is not None:
+                time.sleep(_PAUSE)
+    except OreError:  # it is no Ollama, the model is still in use, or it does not know how
+        return False
+    return True
 
 
 def beginnings(

@@ -14,7 +14,7 @@ from ore.core import load_aya_system_prompt
 from ore.errors import BackendTimeoutError, CapabilityError, ServerUnreachableError
 from tests.support.artifacts import GOOD
 from tests.support.fake_ollama import FakeOllama
-from tests.support.fake_openai import CHAT, DONE, FakeOpenAI, event
+from tests.support.fake_openai import CHAT, DONE, FakeOpenAI, event, whole
 from tests.support.runs import record, rewrite, rows
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -182,6 +182,32 @@ def test_a_server_of_llama_cpp_is_asked_without_its_cache_and_after_another_prom
     assert (result.code, rows(result.out)["a.json"][0]) == (3, verdict)
     assert ["cache_prompt" in request for request in asked] == sent
     assert [request.get("max_tokens") for request in asked].count(1) == len(sent[3:]) // 2
+
+
+def test_an_ollama_that_is_asked_over_the_openai_protocol_unloads_the_model(ore, folder):
+    loaded, unloads = ["small"], []
+
+    def reply(_):
+        text = "Two." if loaded else "One."
+        loaded[:] = ["small"]
+        return [event(delta={"content": text}), event(delta={}, finish="stop"), DONE]
+
+    def unload(request):
+        unloads.append(request)
+        loaded.clear()
+        return [
+            whole({"model": "small", "message": {"role": "assistant", "content": ""}, "done": True})
+        ]
+
+    with FakeOpenAI(("One.",), about={"owned_by": "library"}) as server:
+        flags = ("--backend", "openai", "--host", server.url)
+        record(folder / "a.json", "Where is Oslo?", *flags, open_backend=open_backend)
+        running = {"name": "small", "model": "small", "digest": "a" * 64}
+        server.beside |= {CHAT: reply, "/api/chat": unload}
+        server.beside["/api/ps"] = lambda _: [whole({"models": [running] if loaded else []})]
+        result = ore("--replay", "a.json", *flags, open_backend=open_backend)
+    assert (result.code, rows(result.out)["a.json"][0]) == (3, "not repeatable")
+    assert [(each["messages"], each["keep_alive"]) for each in unloads] == [([], 0)]
 
 
 @pytest.mark.parametrize("system, is_long", [("Be kind.", True), ("Be kind. " * 60, False)])
