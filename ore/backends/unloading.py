@@ -22,6 +22,7 @@ from ore.errors import OreError
 from ore.types import Message
 
 _PAUSE = 0.05
+_KEPT_SECONDS = 300  # as long as Ollama keeps a model if nothing is said
 _QUESTIONS = ("Why?", "How?")  # short, of which the second is for who asks the first
 _SYSTEM = "You are someone else. "  # most begin so
 _SHORT = 400  # characters: a prompt of a few dozen tokens is computed otherwise than a longer one
@@ -110,7 +111,8 @@ def keep_another(
     """
     options = {**settings.options, "num_predict": 1}
     plain = replace(settings, options=options, strict_context=False, on_thinking=None)
-    kept = replace(plain, keep_alive=None)  # that run may let the model go at once
+    # That run may let the model go at once, and so may a server that is told nothing.
+    kept = plain if plain.keep_alive is None else replace(plain, keep_alive=_KEPT_SECONDS)
     try:
         with closing(backend.reasoner(model, kept)) as reasoner:
             with closing(reasoner.stream_reason(list(messages))) as pieces:
