@@ -123,9 +123,10 @@ def has_label(line: str, labels: Sequence[str]) -> bool:
     if line.isascii():
         seen = _as_one(line.casefold())
         return any(label in seen for label in labels)
-    unsure = dict.fromkeys(map(ord, "".join(map(ascii_of, _droppable_in(line)))))
-    seen = ascii_of(line).translate(unsure)
-    return any(label.translate(unsure) in seen for label in labels)
+    seen = ascii_of(line)
+    if unsure := dict.fromkeys(map(ord, "".join(map(ascii_of, _droppable_in(line))))):
+        seen, labels = seen.translate(unsure), [each.translate(unsure) for each in labels]
+    return any(label in seen for label in labels)
 
 
 def is_young(character: str) -> bool:
