@@ -288,11 +288,11 @@ def memory_limit(head: dict[str, Any], window: int, size: int) -> int:
     """Return how many bytes of its own a model's process may have; its file is not among them.
 
     Enough for a copy of the weights in another order, twice what the window's keys and values take,
-    and a GiB; never more than the machine has.
+    and a GiB; never more than the machine has. A layer has more bytes than its width squared.
     """
     layers, width = (gguf.architecture_value(head, n) for n in ("block_count", "embedding_length"))
-    cells = layers * width * window if type(layers) is type(width) is int else 0
-    needed = _SPARE_BYTES + size * 3 // 2 + 8 * max(cells, 0)  # 2 bytes a key, 2 a value, twice
+    cells = min(layers * width, size // (width or 1)) if type(layers) is type(width) is int else 0
+    needed = _SPARE_BYTES + size * 3 // 2 + 8 * window * max(cells, 0)  # 2 a key, 2 a value, twice
     return min(needed, hardware.memory_bytes())
 
 

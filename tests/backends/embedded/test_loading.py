@@ -387,6 +387,24 @@ def test_a_crash_before_the_model_is_read_does_not_blame_the_model(tmp_path, doe
         engine.Engine(write_model(tmp_path / "m.gguf"), window=512)
 
 
+@pytest.mark.parametrize(
+    "layers, width, size, megabytes",
+    [
+        (30, 576, 98_362_432, 1_787),  # SmolLM2-135M
+        (32, 4096, 1_600_000_000, 7_768),  # seven thousand million numbers, in 1.6 bits each
+        (200, 3800, 30_550_560, 1_382),  # its layers have no bytes for so wide a head
+        (None, 576, 98_362_432, 1_221),
+        (30, 0, 98_362_432, 1_221),
+    ],
+)
+def test_a_file_gets_no_memory_for_a_width_that_it_only_claims(
+    layers, width, size, megabytes, monkeypatch
+):
+    monkeypatch.setattr(hardware, "memory_bytes", lambda: 64 << 30)
+    head = {"general.architecture": "x", "x.block_count": layers, "x.embedding_length": width}
+    assert engine_load.memory_limit(head, 4096, size) // 1_000_000 == megabytes
+
+
 @pytest.mark.parametrize("said", [b"null\n", b"\xff\n", b"[" * 100_000 + b"\n"], ids=len)
 def test_what_another_program_says_is_not_taken_for_an_engine_s(said):
     with pytest.raises(NothingAnswersError, match="check that .* is a Python that runs"):
