@@ -76,7 +76,7 @@ def limit_of(asked: object, fit: Mapping[str, Any], written: int, *, advises: bo
         what = f"the context window of {window} tokens"
         return f"{what}, which {LARGER_WINDOW}, may make larger" if advises else what
     if is_asked:
-        return f"`options[num_predict={asked}]`, or the context window"
+        return f"`options[num_predict={asked}]`, the context window, or the server's own"
     count = "1 token" if written == 1 else f"{written} tokens"
     own = f"the model's or the server's own{f' after {count}' if written else ''}"
     advice = "`options['num_predict']` sets another" if advises else ""

@@ -374,7 +374,11 @@ def test_that_a_session_keeps_no_image_is_said(ore, folder, flags, said):
             "the context window of 28 tokens, which -o num_ctx=N, or with --backend openai the server's "
             "settings, may make larger.",
         ),
-        (["-o", "num_predict=99"], {}, "-o num_predict=99, or the context window."),
+        (
+            ["-o", "num_predict=99"],
+            {},
+            "-o num_predict=99, the context window, or the server's own.",
+        ),
         (  # of a server that does not say how large its window is
             [],
             {"window": None, "prompt_tokens": 958},
