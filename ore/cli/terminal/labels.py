@@ -169,11 +169,14 @@ def labels_in(word: str, labels: Sequence[str]) -> list[int]:
 
 def label_begun(word: list[str], labels: Sequence[str]) -> int:
     """Return how many characters at the end of a word are the beginning of a label."""
-    end = _as_one("".join(word[-max(map(len, labels)) :]).casefold())
+    last = "".join(word[-max(map(len, labels)) :])
+    if not last.isascii():  # a letter of a word may be two in lower case
+        return 0
+    end = _as_one(last.casefold())
     lengths = (
         n for label in labels for n in range(len(label) - 1, 0, -1) if end.endswith(label[:n])
     )
-    return max(lengths, default=0) if end.isascii() else 0
+    return max(lengths, default=0)
 
 
 def _among(text: str, dropped: Sequence[bool], part: str) -> Iterator[int]:

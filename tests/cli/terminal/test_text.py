@@ -154,6 +154,15 @@ def test_the_label_of_a_persona_is_indented_however_it_is_composed(name, form):
     assert laid_out(text, 40, "", (*LABELS, label.rstrip().lower())).lstrip("\n") == " " + text
 
 
+@pytest.mark.parametrize(
+    "name, end", [("assistant", "[a\xdf"), ("fin", "[\ufb01"), ("stoic", "[\ufb06")]
+)
+@pytest.mark.parametrize("number", range(17, 21))
+def test_a_letter_that_is_two_in_lower_case_is_one_in_a_word_that_is_cut(name, end, number):
+    text = "x" * number + end + "xxxx"
+    assert "".join(laid_out(text, 20, "", (*LABELS, f"[{name}]:")).split()) == text
+
+
 @pytest.mark.parametrize("text", ["You: x", ":You", "x \u05e9:[AYA]"])
 def test_no_label_is_at_the_edge_behind_the_label_of_a_persona_in_hebrew(text):
     label = "[\u05e9\u05dc\u05d5\u05dd]: "
