@@ -198,8 +198,9 @@ def hidden_typing(
     hidden[_LOCAL] |= termios.NOFLSH  # else Ctrl-C throws away what was typed
 
     def stop(*_: object) -> None:
-        if _forget(stdin):
-            lost("Ctrl-Z took it")
+        if waiting_bytes(stdin):
+            lost("Ctrl-Z took it")  # said first: Ctrl-C may end what follows
+        _forget(stdin)
         if marks_pastes:
             show(_PASTE_OFF)
         _set_modes(stdin, before)
@@ -231,6 +232,7 @@ def _never_full(stdin: io.BufferedIOBase, lost: Callable[[str], None]) -> Iterat
         while not over.wait(_LOOK_SECONDS):
             if full.is_set() or waiting_bytes(stdin) > _MOST_AHEAD:
                 full.set()
+                lost(f"it was more than {_MOST_AHEAD:,} bytes")  # said first, as above
                 _forget(stdin)
 
     looking = threading.Thread(target=look, name="typed-ahead", daemon=True)
@@ -244,7 +246,6 @@ def _never_full(stdin: io.BufferedIOBase, lost: Callable[[str], None]) -> Iterat
             looking.join(_LOOK_SECONDS)
         if full.is_set():
             _forget(stdin, is_coming=True)
-            lost(f"it was more than {_MOST_AHEAD:,} bytes")
 
 
 def waiting_bytes(stdin: io.BufferedIOBase) -> int:
@@ -304,17 +305,15 @@ def forget_typed(stdin: io.BufferedIOBase) -> None:
         _forget(stdin)
 
 
-def _forget(stdin: io.BufferedIOBase, is_coming: bool = False) -> bool:
-    """Throw away what was typed and not read yet, and what still comes of it; return whether there was any.
+def _forget(stdin: io.BufferedIOBase, is_coming: bool = False) -> None:
+    """Throw away what was typed and not read yet, and what still comes of it.
 
     Args:
         is_coming: Whether some of it may still come, even if there is nothing now.
     """
-    is_there = False
     with suppress(OSError, ValueError, termios.error):  # the terminal is gone
         is_there = bool(select.select([stdin.fileno()], [], [], 0)[0])
         termios.tcflush(stdin.fileno(), termios.TCIFLUSH)  # a line without its end, too
         until = time.monotonic() + (_LONGEST_SECONDS if is_there or is_coming else 0)
         while time.monotonic() < until and select.select([stdin], [], [], _LOOK_SECONDS)[0]:
             termios.tcflush(stdin.fileno(), termios.TCIFLUSH)
-    return is_there

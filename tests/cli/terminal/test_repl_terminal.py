@@ -470,6 +470,21 @@ def test_a_terminal_shows_what_is_typed_while_an_answer_is_stopped():
 
 
 @pytest.mark.slow
+def test_what_ctrl_z_took_is_told_where_ctrl_c_follows_at_once():
+    with OnTerminal("-i", "-s", replies=[{"slow": "Once upon "}]) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("Go\r")
+        terminal.wait_for("upon")
+        terminal.type("And then?\r")
+        time.sleep(0.1)  # the terminal has it
+        terminal.type("\x1a")
+        time.sleep(0.01)
+        terminal.type("\x03")
+        terminal.wait_for("the turn was dropped")
+        assert "What was typed ahead is gone: Ctrl-Z took it." in plain(terminal.wait_for(ASK))
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs a shell that controls jobs")
 def test_a_repl_is_stopped_and_continued_with_its_line(tmp_path):
     env = {"PS1": "$ ", "INPUTRC": os.devnull, "HISTFILE": str(tmp_path / "history")}
