@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import accumulate
 
 from ore.cli.agreed import is_agreed
 from ore.cli.options import Options
@@ -165,5 +166,7 @@ def _data(message: Message) -> dict[str, object]:
 def _around(content: str, text: str) -> str:
     """Return the part of a message that contains what was searched for, on one line."""
     place = max(content.casefold().find(text.casefold()), 0)
+    reached = accumulate(len(letter.casefold()) for letter in content)  # ß is two in lower case
+    place = next((number for number, end in enumerate(reached) if end > place), 0)
     start = max(place - PREVIEW // 3, 0)
     return ("…" if start else "") + preview(content[start:])

@@ -77,6 +77,11 @@ def test_searching_finds_in_any_case(verb, sessions):
     assert len(verb("--search-sessions", "x" * 100_000).err) < 1_000
 
 
+def test_what_was_found_is_shown_behind_letters_that_are_two_in_lower_case(verb, ore):
+    ore("--session", "s", "Große Straße. " * 200 + "A needle.", replies=["Hm."])
+    assert verb("--search-sessions", "NEEDLE").out.endswith("Große Straße. A needle.\n")
+
+
 @pytest.mark.slow
 def test_a_search_holds_one_session_at_a_time(verb, ore, home):
     ore("--session", "0", "x" * 1_000_000, replies=["Hm."])
