@@ -38,10 +38,12 @@ class Host(NamedTuple):
     """Where the server is: ``url`` as ``normalised`` returns it, ``source`` says who named it.
 
     ``source`` is ``ARGUMENT``, a variable, ``"default"``, or ``"host"``, of which nothing is said.
+    ``OLLAMA_API_KEY`` goes there only if it ``is_ollama``.
     """
 
     url: str
     source: str = "host"
+    is_ollama: bool = True
 
     def __str__(self) -> str:
         if self.source == "host":

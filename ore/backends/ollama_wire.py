@@ -157,7 +157,7 @@ def new_client(
         RuntimeError,  # another thread has closed the client
         *HOSTILE,
     )
-    key = ollama_authorization(host.url)
+    key = ollama_authorization(host.url) if host.is_ollama else None
     before = [hooks.before] if key else [hooks.before, _without_key]
     try:
         client = ollama.Client(

@@ -43,7 +43,8 @@ def forget(backend: Backend, model: str) -> bool:
     except OreError:
         return False
     AFRESH.set(about.get("owned_by") == "llamacpp")
-    above = Host(backend.host.removesuffix("/v1"), backend.address.source)
+    # It may be one, or not: OLLAMA_API_KEY is not for it.
+    above = Host(backend.host.removesuffix("/v1"), backend.address.source, is_ollama=False)
     return AFRESH.get() or _unload(above, model)
 
 

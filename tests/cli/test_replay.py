@@ -184,7 +184,10 @@ def test_a_server_of_llama_cpp_is_asked_without_its_cache_and_after_another_prom
     assert [request.get("max_tokens") for request in asked].count(1) == len(sent[3:]) // 2
 
 
-def test_an_ollama_that_is_asked_over_the_openai_protocol_unloads_the_model(ore, folder):
+def test_an_ollama_that_is_asked_over_the_openai_protocol_unloads_the_model(
+    ore, folder, monkeypatch
+):
+    monkeypatch.setenv("OLLAMA_API_KEY", "not-of-this-server")
     loaded, unloads = ["small"], []
 
     def reply(_):
@@ -208,6 +211,7 @@ def test_an_ollama_that_is_asked_over_the_openai_protocol_unloads_the_model(ore,
         result = ore("--replay", "a.json", *flags, open_backend=open_backend)
     assert (result.code, rows(result.out)["a.json"][0]) == (3, "not repeatable")
     assert [(each["messages"], each["keep_alive"]) for each in unloads] == [([], 0)]
+    assert "not-of-this-server" not in repr([each.headers for each in server.requests])
 
 
 @pytest.mark.parametrize("system, is_long", [("Be kind.", True), ("Be kind. " * 60, False)])
