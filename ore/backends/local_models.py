@@ -115,18 +115,23 @@ def find_again(model_id: str, found: LocalModel) -> LocalModel:
 
 
 def _located(model_id: str, files: Mapping[str, Path] | None) -> LocalModel:
-    """Return a model as ``find`` does, whether Ollama would mend its file or not."""
+    """Return a model as ``find`` does, also where Ollama would mend it; no file here takes its place."""
+    file: Path | ModelNotFoundError
     try:
-        path = weights.find(model_id, files)
+        file = weights.find(model_id, files)
     except ModelNotFoundError as exc:
-        for shelf in own_shelves():
-            if (name := shelf.find(model_id)) is not None:
-                manifest = shelf.manifest(name)
-                path = shelf.weights(name, manifest)
-                gguf.check_kind(path)
-                return LocalModel(str(name), path, OnShelf(shelf, name, manifest))
-        raise _missing(model_id, exc) from None
-    return LocalModel(os.path.basename(model_id), path)
+        file = exc
+    is_name = model_id not in (files or ()) and not model_id.lower().endswith(".gguf")
+    is_here = is_name and file == Path(model_id)
+    for shelf in own_shelves() if is_here or isinstance(file, ModelNotFoundError) else ():
+        if (name := shelf.find(model_id)) is not None:
+            manifest = shelf.manifest(name)
+            path = shelf.weights(name, manifest)
+            gguf.check_kind(path)
+            return LocalModel(str(name), path, OnShelf(shelf, name, manifest))
+    if isinstance(file, ModelNotFoundError):
+        raise _missing(model_id, file) from None
+    return LocalModel(os.path.basename(model_id), file)
 
 
 def check_unmended(model: LocalModel) -> None:

@@ -135,7 +135,8 @@ def find(model_id: str, there: Mapping[str, Path] | None = None) -> Path:
     path = models.get(model_id)
     if path is None:
         path = Path(model_id)  # which leaves out a slash at the end: no file is named so
-        if not model_id.lower().endswith(_SUFFIX) and not begins_with(model_id, MAGIC):
+        is_file = model_id.lower().endswith(_SUFFIX) or begins_with(model_id, MAGIC)
+        if model_id in PINNED or not is_file:
             if os.sep in model_id and os.path.isfile(path):  # it may be one that can't be read
                 read_regular(path, sys.maxsize, head=len(MAGIC))
             raise not_found_error(model_id, tuple(models))

@@ -46,6 +46,26 @@ def test_what_is_in_ore_s_folder_goes_before_what_is_on_a_shelf(folder, ollama):
     ]
 
 
+@pytest.mark.parametrize("name", ["small", "small:latest", "someone/small"])
+def test_a_file_of_the_current_folder_does_not_take_the_place_of_a_model(
+    name, folder, ollama, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    write_model(Path("other"))
+    Path("someone").mkdir()
+    for each in ("small", "small:latest", "someone/small", "smollm2:135m"):
+        os.link("other", each)
+    own = local_models.find(name)
+    assert own.path == Path(name)
+    put_model(ollama, name, TINY)
+    assert local_models.find(name).on_shelf is not None
+    assert local_models.find(name, weights.installed()).on_shelf is not None
+    assert local_models.find(f"./{name}").path == Path(name)
+    assert local_models.find_again(name, own) == own  # in the middle of a conversation
+    with pytest.raises(ModelNotFoundError, match="no model 'smollm2:135m': fetch it with"):
+        local_models.find("smollm2:135m")
+
+
 def test_a_model_is_listed_beside_a_file_whose_name_differs_in_case(folder, ollama):
     write_model(folder / "Tiny.gguf")
     put_model(folder, "tiny", TINY)
