@@ -122,23 +122,29 @@ def _is_own_number(name: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
-def sendable(key: str, variable: str, url: str) -> str | None:
-    """Return a key without blanks around it, or None where it is empty or the way is open.
+def sendable(key: str, variable: str, url: str) -> Key | None:
+    """Return what ``checked_key`` does, or None where the way is open.
 
     A key is sent over https, or on this machine, only.
+    """
+    if not (is_loopback(url) or url.startswith("https:")):
+        return None
+    return checked_key(key, variable)
+
+
+def checked_key(key: str, source: str) -> Key | None:
+    """Return a key without blanks around it, or None where it is empty.
 
     Raises:
-        UsageError: It holds illegal characters; ``variable`` is named, the key is not shown.
+        UsageError: It holds illegal characters; ``source`` is named, the key is not shown.
     """
     key = key.strip()
-    if not key or not (is_loopback(url) or url.startswith("https:")):
-        return None
-    if not re.fullmatch(r"[!-~]+", key):
+    if key and not re.fullmatch(r"[!-~]+", key):
         raise UsageError(
-            f"{variable} can't be sent: it holds blanks, line ends or letters beyond ASCII. Set it "
+            f"{source} can't be sent: it holds blanks, line ends or letters beyond ASCII. Set it "
             f"again, or unset it."
         )
-    return Key(key)
+    return Key(key) if key else None
 
 
 def without_key(said: bytes, header: str | None) -> bytes:

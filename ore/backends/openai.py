@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ore.backends import Backend, Model, Progress, failures, fitted, openai_models, window
-from ore.backends.address import Host, Key, openai_key, resolve_openai
+from ore.backends.address import Host, checked_key, openai_key, resolve_openai
 from ore.backends.answer import Answer, encoded, hashes
 from ore.backends.http import Deadline, TooLarge
 from ore.backends.images import fewest_tokens
@@ -64,7 +64,7 @@ class OpenAIBackend(Backend):
         check_installed()
         self.address = host
         self.host: str = host.url
-        self._key = Key(key) if key else None
+        self._key = checked_key(key or "", "The key")
         self._model = model
         self._seconds = seconds
 
@@ -167,7 +167,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
         settings: What a turn needs beyond its messages.
 
     Raises:
-        UsageError: There is no such address, or none.
+        UsageError: There is no such address, or none; or the key holds illegal characters.
         CapabilityError: A setting that the protocol does not have.
         ExtraNotInstalledError: The package is missing.
     """
@@ -184,7 +184,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
         is_resolved = isinstance(host, Host)  # by a backend, and its key with it
         self.host: Host = host if isinstance(host, Host) else resolve_openai(host, os.environ)
         named = key if key or is_resolved else openai_key(self.host.url, os.environ)
-        self._key = Key(named) if named else None
+        self._key = checked_key(named or "", "The key")
         self.settings: Settings = settings or Settings()
         check_settings(self.settings)
 

@@ -25,6 +25,7 @@ from ore.errors import (
     IncompleteAnswerError,
     ModelNotFoundError,
     ServerUnreachableError,
+    UsageError,
 )
 from ore.types import Message
 from ore.types.artifact_fields import other_model
@@ -981,6 +982,20 @@ def test_the_key_is_sent_and_never_shown():
             reasoner(fake).reason(ASKED)
     assert "sk-" not in str(caught.value) + repr(right)
     assert "authorization" not in fake.requests[-1].headers
+
+
+def test_a_key_that_is_read_from_a_file_is_sent_without_its_line_end():
+    with FakeOpenAI(key="sk-of-mine") as fake:
+        assert OpenAIReasoner("small", fake.url, "sk-of-mine\n").reason(ASKED).content == "Paris."
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-of-mine\nsk-of-mine", "sk-of mine", "sk-of-mine\0", "sk-of-m\u00efne"]
+)
+def test_a_key_that_can_not_be_sent_is_not_shown(key):
+    with pytest.raises(UsageError, match="The key can't be sent") as caught:
+        OpenAIReasoner("small", "http://127.0.0.1:9/v1", key)
+    assert "sk-of" not in str(caught.value)
 
 
 def test_nothing_of_this_machine_or_of_other_variables_is_told(monkeypatch):
