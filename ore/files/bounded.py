@@ -59,8 +59,7 @@ class Bounded:
         """Start the process, if there is none, and do not wait for it."""
         if self._child is not None:
             return
-        path = [os.path.abspath(entry) for entry in sys.path]
-        command = [sys.executable, "-I", "-c", _CODE, self._target, str(self.seconds), *path]
+        command = [sys.executable, "-I", "-c", _CODE, self._target, str(self.seconds), *sys.path]
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
         # Else there might be a process that nobody knows of; a terminal's Ctrl-C is not for it.
         with deferred_signals(starts_threads=True):

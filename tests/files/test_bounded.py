@@ -49,6 +49,16 @@ def test_what_the_function_returns_comes_back(bounded, value):
     assert bounded("doubled")(value) == value * 2
 
 
+def test_the_folder_may_be_removed_that_modules_are_also_looked_for_in(
+    bounded, tmp_path, monkeypatch
+):
+    monkeypatch.syspath_prepend("")  # as for `python -c`, and in a notebook
+    (folder := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert bounded("doubled")("a") == "aa"
+
+
 def test_one_process_serves_many_calls_and_passes_what_is_refused(bounded):
     call = bounded("doubled")
     assert call(1) == 2
