@@ -12,8 +12,10 @@ from ore.cli.terminal.labels import COLONS, ascii_of, has_label, turned
 from ore.cli.terminal.text import AnswerText
 
 _PART = 1 << 13  # characters that are laid out before they are written
+_MOST_WRAPPED = 1 << 18  # characters of a text that are laid out word by word: half a second
 _MOST_LAID_OUT = 1 << 21  # characters of a document's lines that hold labels: some three seconds
 _BEYOND_ASCII = 8  # how many times as long a line takes that is not ASCII, at most
+_LOOKED_AT = 4  # how many times faster one is looked at that holds no label
 _BEGINNING = 16  # how many characters take as long as a line by itself
 _COLON = re.compile('(?<!"):')  # in a text of JSON: the colon behind a key follows a quote
 _ANY_COLON = re.compile(f"[:{COLONS}]")
@@ -22,15 +24,21 @@ _ANY_COLON = re.compile(f"[:{COLONS}]")
 def laying_out(
     text: str, width: Callable[[], int], before: str, labels: Sequence[str]
 ) -> Iterator[str]:
-    """Yield a text as the lines of an ``AnswerText``, in parts: 8 MB take half a minute.
+    """Yield a text as the lines of an ``AnswerText``, in parts; behind 256 KiB, as those of a document.
 
     The terminal's ``width`` is asked for before each part: it may change meanwhile.
     """
+    text = text.replace("\r\n", "\n")
+    end = len(text) if len(text) <= _MOST_WRAPPED else text.rfind("\n", 0, _MOST_WRAPPED)
+    end = end if end >= 0 else _MOST_WRAPPED
     lines = AnswerText(width(), before, labels)
-    for part in in_parts(text):
+    for part in in_parts(text[:end]):
         lines.width = width()
         yield lines.feed(part)
     yield lines.end()
+    if rest := text[end:].removeprefix("\n"):
+        yield "\n"
+        yield from document_parts(rest, width, labels)
 
 
 def in_parts(text: str) -> Iterator[str]:
@@ -46,7 +54,7 @@ def document_parts(
     Its lines are as they are, neutral, and no label is at the terminal's left edge, whose ``width`` is
     asked for as the lines are laid out: it may change meanwhile. In JSON, which has to stay that, the colon
     of such a label is a number instead. Behind two MiB of lines with labels, which take seconds, no colon
-    stays beside its word; what is not ASCII takes longer, and counts for more.
+    stays beside its word; what is not ASCII takes longer, and counts for more, and some without labels.
     """
     known = [ascii_of(label) for label in labels]
     known += turned(known)
@@ -54,9 +62,12 @@ def document_parts(
     held, size, laid_out = list[str](), 0, 0
     for place, line in enumerate(lines):
         parts: Iterable[str] = (line,)
+        cost = _BEGINNING + len(line)
         if has_label(line, known):
-            laid_out += (_BEGINNING + len(line)) * (1 if line.isascii() else _BEYOND_ASCII)
+            laid_out += cost * (1 if line.isascii() else _BEYOND_ASCII)
             parts = _kept(line, width, labels, is_json)
+        elif not line.isascii():
+            laid_out += cost // _LOOKED_AT
         if laid_out > _MOST_LAID_OUT:
             parts = in_parts(_apart("\n".join(lines[place:]), is_json))
         held.append("\n" if place else "")

@@ -124,9 +124,17 @@ def has_label(line: str, labels: Sequence[str]) -> bool:
         seen = _as_one(line.casefold())
         return any(label in seen for label in labels)
     seen = ascii_of(line)
+    if not (labels := _possible(seen, labels)):
+        return False
     if unsure := dict.fromkeys(map(ord, "".join(map(ascii_of, _droppable_in(line))))):
         seen, labels = seen.translate(unsure), [each.translate(unsure) for each in labels]
     return any(label in seen for label in labels)
+
+
+def _possible(seen: str, labels: Sequence[str]) -> list[str]:
+    """Return the labels of which each letter is seen."""
+    letters = set(seen)
+    return [label for label in labels if letters.issuperset(label)]
 
 
 def is_young(character: str) -> bool:
@@ -161,7 +169,10 @@ def labels_in(word: str, labels: Sequence[str]) -> list[int]:
         seen = ascii_of(word)
         return sorted(at for label in labels for at in _all(seen, label))
     parts = [(letter, place) for place, c in enumerate(word) for letter in ascii_of(c)]
-    seen, droppable = "".join(letter for letter, _ in parts), _droppable_in(word)
+    seen = "".join(letter for letter, _ in parts)
+    if not (labels := _possible(seen, labels)):
+        return []
+    droppable = _droppable_in(word)
     dropped = [word[place] in droppable for _, place in parts] if droppable else []
     starts = (_among(seen, dropped, each) if droppable else _all(seen, each) for each in labels)
     return sorted({parts[at][1] for each in starts for at in each})

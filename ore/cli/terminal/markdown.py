@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ore.cli.terminal.bytewise import on_terminal
+from ore.cli.terminal.documents import laying_out
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.text import AnswerText
 from ore.errors import ExtraNotInstalledError
@@ -137,8 +138,8 @@ class Markdown:
             finally:
                 self._seconds_left -= time.monotonic() - began
         self.is_plain = True
-        plain = AnswerText(self.width, "", self._labels)
-        return "\n" + (plain.feed(source) + plain.end()).strip("\n") + "\n"
+        plain = "".join(laying_out(source, lambda: self.width, "", self._labels))
+        return "\n" + plain.strip("\n") + "\n"
 
 
 def bounded() -> Callable[..., Any]:

@@ -273,7 +273,7 @@ def test_the_time_of_a_line_grows_with_its_pieces_and_not_with_their_square():
     blocks, began = Markdown(40, False, show=lambda block, *_: block), time.process_time()
     for _ in range(400_000):
         assert blocks.feed("word") == ""
-    assert blocks.end().strip() == "word" * 400_000
+    assert "".join(blocks.end().split()) == "word" * 400_000
     assert time.process_time() - began < 10
 
 

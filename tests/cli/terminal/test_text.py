@@ -403,7 +403,7 @@ def test_of_labels_without_end_not_all_are_laid_out(monkeypatch, label, apart):
 @pytest.mark.parametrize("word", ["\u0926\u0941\u0903\u0916", "\u0aa6\u0ac1\u0a83\u0a96"])
 def test_words_with_marks_like_colons_are_no_labels_of_a_long_document(monkeypatch, word):
     """Of Hindi and Gujarati: behind labels without end, spaces would be around each of the marks."""
-    monkeypatch.setattr(documents, "_MOST_LAID_OUT", 0)
+    monkeypatch.setattr(documents, "_MOST_LAID_OUT", 10)
     text = f"{word} 12:30 {word}"
     assert document_of(text, 80) == text
 
@@ -429,6 +429,26 @@ def test_a_line_by_itself_counts_for_what_is_laid_out(monkeypatch):
     """Of lines of four letters, two MiB took more than six seconds."""
     monkeypatch.setattr(documents, "_MOST_LAID_OUT", 8000)
     assert document_of("You:\n" * 2000, 80).count("\n You:") < 500
+
+
+def test_lines_that_have_to_be_looked_at_are_not_looked_at_without_end(monkeypatch):
+    """16 MiB of them took eight seconds."""
+    monkeypatch.setattr(documents, "_MOST_LAID_OUT", 8000)
+    lines = document_of("\u00e9: a\n" * 4000, 80).split("\n")
+    assert (lines[0], lines[1500], lines[-2]) == ("\u00e9: a", "\u00e9: a", "\u00e9 :  a")
+    assert document_of("plain: a\n" * 4000, 80).endswith("plain: a\n")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", " "])
+def test_what_is_far_behind_in_a_text_is_not_laid_out_word_by_word(monkeypatch, end):
+    """An answer of 16 MiB took half a minute, which no deadline ended."""
+    monkeypatch.setattr(documents, "_MOST_WRAPPED", 100)
+    text = f"one two three four five{end}" * 20 + "You: x and more words"
+    shown = "".join(laying_out(text, lambda: 20, "", LABELS))
+    assert shown.startswith("one two three four \nfive")
+    assert shown.endswith("\none two three four five\n You: x and more words") == (end != " ")
+    assert "".join(shown.split()) == "".join(text.split())
+    assert not [row for row in rows_of(shown, 20, {}) if row.lower().startswith("you:")]
 
 
 def test_json_stays_json_where_not_all_is_laid_out(monkeypatch):
