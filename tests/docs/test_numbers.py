@@ -86,7 +86,7 @@ PROMISED = {
         f"answers end after {engine_turn.PINNED_ANSWER_TOKENS:,} tokens",
         f"stops within {engine_load._BATCH_TOKENS} tokens",
         f"a model below {hardware.SMALL_MODEL_BYTES // MIB} MiB",
-        f"plus {engine_load._SPARE_BYTES // GIB} GiB",
+        f"and {engine_load._SPARE_BYTES // GIB} GiB",
         f"stops after {WORDS[engine_load._CIRCLES_SECONDS]} seconds of computing",
         f"after {WORDS[engine_load._LOAD_SECONDS]}, plus a second for each "
         f"{engine_load._LOAD_BYTES_A_SECOND // MIB} MiB",
