@@ -20,6 +20,8 @@ from ore.cli.numbers import show_choice, tell_numbers
 from ore.cli.record import Told, in_force
 from ore.cli.runs import Run
 from ore.cli.stopping import is_unsaved, outcome_of_record, outcome_of_stop
+from ore.cli.terminal.console import Console
+from ore.cli.terminal.documents import halves
 from ore.errors import (
     CheckFailedError,
     ContextTruncatedError,
@@ -239,11 +241,23 @@ def _show(run: Run, context: Context, response: Response, document: str | None) 
     elif run.asked.settings.choices is not None:
         show_choice(run, response)
     else:
-        if not run.streams:
-            console.begin_answer()
+        if run.streams:
+            console.end_answer()
+        else:
             text = response.content
-            console.chunk(text if options.schema is None else as_document(text))
-        console.end_answer()
+            _show_whole(console, text if options.schema is None else as_document(text))
+
+
+def _show_whole(console: Console, text: str) -> None:
+    """Write an answer that came at once; on a terminal, what is far behind in it as a document."""
+    head, rest = halves(text) if console.stdout_is_terminal else (text, "")
+    console.begin_answer()
+    console.chunk(head)
+    console.end_answer()
+    if rest and console.markdown:
+        console.notice("The answer is long: from here on, it is shown as it was written.")
+    if rest:
+        console.document(rest)
 
 
 @lru_cache(maxsize=1)

@@ -14,6 +14,7 @@ import pytest
 
 from ore.backends.turn_errors import TurnTooLargeError
 from ore.cli import main
+from ore.cli.terminal import documents
 from ore.cli.terminal.asking import LONGEST_LINE
 from ore.cli.terminal.console import Console
 from ore.errors import (
@@ -44,6 +45,17 @@ def test_the_answer_is_the_same_whatever_goes_to_stderr(ore, flags):
     result = ore("Hi", *flags, replies=[["Par", "is."]])
     assert (result.code, result.out) == (0, "Paris.\n")
     assert ("[Metadata]:" in result.err) == ("-v" in flags and "-q" not in flags)
+
+
+@pytest.mark.parametrize("where", ["out", ""])
+def test_of_an_answer_that_comes_at_once_what_is_far_behind_is_a_document(where, ore, monkeypatch):
+    """8 MiB of short lines took 21 seconds, which no deadline ended."""
+    monkeypatch.setattr(documents, "_MOST_WRAPPED", 15)
+    monkeypatch.setattr(documents, "_MOST_LAID_OUT", 0)  # of the document: its colons get spaces
+    text = "You: one\n\ntwo\n\nYou: three"
+    shown = ore("Hi", "--no-stream", terminal=where, replies=[text]).out
+    on_terminal = "[AYA]: You: one\n\ntwo\n\nYou :  three\n"
+    assert shown == (on_terminal if where else f"{text}\n")
 
 
 def test_a_terminal_is_told_who_answers(ore):

@@ -28,17 +28,24 @@ def laying_out(
 
     The terminal's ``width`` is asked for before each part: it may change meanwhile.
     """
-    text = text.replace("\r\n", "\n")
-    end = len(text) if len(text) <= _MOST_WRAPPED else text.rfind("\n", 0, _MOST_WRAPPED)
-    end = end if end >= 0 else _MOST_WRAPPED
+    head, rest = halves(text)
     lines = AnswerText(width(), before, labels)
-    for part in in_parts(text[:end]):
+    for part in in_parts(head):
         lines.width = width()
         yield lines.feed(part)
     yield lines.end()
-    if rest := text[end:].removeprefix("\n"):
-        yield "\n"
+    if rest:
+        yield "" if lines.begins_line else "\n"
         yield from document_parts(rest, width, labels)
+
+
+def halves(text: str) -> tuple[str, str]:
+    """Return what is laid out word by word of a text, and what is behind it, which is a document."""
+    text = text.replace("\r\n", "\n")
+    if len(text) <= _MOST_WRAPPED:
+        return text, ""
+    end = text.rfind("\n", 0, _MOST_WRAPPED + 1) + 1 or _MOST_WRAPPED
+    return text[:end], text[end:]
 
 
 def in_parts(text: str) -> Iterator[str]:
