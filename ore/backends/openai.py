@@ -163,7 +163,8 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
     Args:
         model_id: The model's name on the server.
         host: The server's address; None is ``OPENAI_BASE_URL``. Without a path it ends in ``/v1``.
-        key: The key to send; None is ``OPENAI_API_KEY``, which goes nowhere unencrypted.
+        key: The key to send, also over http; "" is none. None is ``OPENAI_API_KEY``, which goes nowhere
+            unencrypted.
         settings: What a turn needs beyond its messages.
 
     Raises:
@@ -183,7 +184,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
         self.model_id: str = checked_name(model_id)
         is_resolved = isinstance(host, Host)  # by a backend, and its key with it
         self.host: Host = host if isinstance(host, Host) else resolve_openai(host, os.environ)
-        named = key if key or is_resolved else openai_key(self.host.url, os.environ)
+        named = openai_key(self.host.url, os.environ) if key is None and not is_resolved else key
         self._key = checked_key(named or "", "The key")
         self.settings: Settings = settings or Settings()
         check_settings(self.settings)

@@ -989,6 +989,15 @@ def test_a_key_that_is_read_from_a_file_is_sent_without_its_line_end():
         assert OpenAIReasoner("small", fake.url, "sk-of-mine\n").reason(ASKED).content == "Paris."
 
 
+def test_a_program_that_gives_no_key_for_a_host_sends_none(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-host")
+    with FakeOpenAI() as fake:
+        OpenAIReasoner("small", fake.url, "").reason(ASKED)
+        OpenAIReasoner("small", fake.url).reason(ASKED)
+    sent = [seen.headers.get("authorization") for seen in fake.chats]
+    assert sent == [None, "Bearer sk-of-another-host"]
+
+
 @pytest.mark.parametrize(
     "key", ["sk-of-mine\nsk-of-mine", "sk-of mine", "sk-of-mine\0", "sk-of-m\u00efne"]
 )
