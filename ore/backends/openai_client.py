@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
-from importlib.util import find_spec
+from importlib import import_module, util
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -286,6 +286,7 @@ def _packages() -> tuple[ModuleType, ModuleType]:
         import httpx2
         import openai
 
+        import_module("httpx")  # the package uses one that is there, also where a thread imports it
         httpx2.HTTPTransport(verify=False, trust_env=False).close()  # it imports the rest
     logging.getLogger("openai").setLevel(level)  # whatever OPENAI_LOG has made of it
     return openai, httpx2
@@ -302,7 +303,7 @@ def load_packages() -> None:
 
 def check_installed() -> None:
     """Raise ``ExtraNotInstalledError`` where the package is missing; imports nothing."""
-    if find_spec("openai") is None:
+    if util.find_spec("openai") is None:
         raise ExtraNotInstalledError(
             f"The openai backend is not installed: {install_command('openai')}", "openai"
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from contextlib import contextmanager
 from importlib import import_module
 from threading import Thread
@@ -22,6 +24,7 @@ from ore.backends.settings import Settings
 from ore.errors import BackendError, ContextTruncatedError, ModelNotFoundError, UsageError
 from ore.glass.limits import notices_of, warnings_of
 from tests.backends.openai.test_openai import ASKED, reasoner
+from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_ollama.scenarios import FOREVER, Chunk, Cut, Pause, Raw, Whole
 from tests.support.fake_openai import DONE, JSON, USAGE, FakeOpenAI, data, event, refusal, whole
 
@@ -747,3 +750,30 @@ def test_a_question_makes_no_transport_beside_its_own(monkeypatch):
         )  # a client makes its own by another name
         reasoner(fake).reason(ASKED)
     assert not made
+
+
+BESIDE_OLLAMA = """
+import sys
+from threading import Thread
+from ore import AyaReasoner, Message, OpenAIReasoner
+
+asked, answers = [Message("user", "Hi")], []
+reasoner = OpenAIReasoner("small", sys.argv[1])
+reasoner.reason(asked)
+turns = lambda: answers.extend(reasoner.reason(asked).content for _ in range(12))
+threads = [Thread(target=turns) for _ in range(2)]
+for each in threads:
+    each.start()
+AyaReasoner("mistral", sys.argv[2]).reason(asked)
+for each in threads:
+    each.join()
+print(len(answers))
+"""
+
+
+@pytest.mark.slow
+def test_turns_go_on_while_another_thread_imports_what_ollama_is_asked_with():
+    with FakeOpenAI() as fake, FakeOllama() as ollama:
+        command = [sys.executable, "-c", BESIDE_OLLAMA, fake.url, ollama.url]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "24\n", done.stderr
