@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from ore.backends import Backend, split_pin
@@ -14,6 +15,7 @@ from ore.cli.conversation import Conversation
 from ore.cli.options import Options
 from ore.cli.prompt import Asked
 from ore.errors import InvalidSessionError, ModelNotFoundError, PersonaError, UsageError
+from ore.files import begins_with
 from ore.files.neutral import one_line
 from ore.glass.personas import load_persona
 from ore.store.beginnings import Beginning
@@ -78,7 +80,7 @@ def beginning_of(
     """Return what a session is begun with; where its model is pinned, it stays so."""
     id = session.id if session is not None else ""
     system = "" if options.no_system else asked.system_prompt if options.system else None
-    is_file = backend.name == "embedded" and os.path.isfile(model_id)
+    is_file = backend.name == "embedded" and _is_file(model_id, "embedded")
     name = os.path.abspath(model_id) if is_file else model_id
     pinned = f"{name}@sha256:{pin}" if pin else name
     return Beginning(id, backend.name, pinned, options.persona, system, options.option)
@@ -103,7 +105,7 @@ def _model(begun: Beginning, model: str, name: str, chosen: str) -> dict[str, An
             f"say --backend openai, or name another model with --model.",
             model=model,
         )
-    if chosen != "openai" and os.path.isfile(file):
+    if chosen != "openai" and _is_file(file, chosen or begun.backend):
         raise ModelNotFoundError(
             f"The session '{name}' was begun with the model in the file {one_line(model)}: name it "
             f"yourself with --model, or another one.",
@@ -114,6 +116,17 @@ def _model(begun: Beginning, model: str, name: str, chosen: str) -> dict[str, An
     return {"model": model} | (
         {"backend": begun.backend} if begun.backend in ON_THIS_MACHINE else {}
     )
+
+
+def _is_file(model: str, backend: str | None) -> bool:
+    """Whether a model is a file, as ``backend`` finds it: one here may be called as a model is."""
+    if model.lower().endswith(".gguf") or os.path.isabs(model):
+        return os.path.isfile(model)
+    if not begins_with(model, b"GGUF"):
+        return False
+    if backend == "embedded":
+        return not import_module("ore.backends.local_models").has(model)
+    return os.sep in model  # a bare name is a server's
 
 
 def _system_prompt(begun: Beginning, name: str, asked: Asked) -> tuple[dict[str, Any], Asked]:

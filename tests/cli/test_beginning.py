@@ -401,3 +401,29 @@ def test_a_fork_has_an_id_of_its_own_after_a_name_that_was_taken(ore, begun):
     result = ore("--resume-session", "trip", stdin=lines, terminal="in out err", **MODELS)
     assert result.code == 0 and "There is a session 'trip' already" in result.err
     assert FileSessionStore().load("fork").id != FileSessionStore().load("trip").id
+
+
+@pytest.mark.parametrize("backend", ["ollama", "embedded"])
+def test_a_file_here_that_is_called_as_a_session_s_model_changes_nothing(
+    ore, folder, home, begun, backend
+):
+    models = home / ".ore/models"
+    models.mkdir()
+    for file in (folder / "second", folder / "third", models / "second.gguf"):
+        file.write_bytes(b"GGUF")
+    path = begun / "trip.meta.json"
+    kept = json.loads(path.read_text()) | {"backend": backend}
+    path.write_text(json.dumps(kept))
+    assert ore("-S", "trip", "And?", **MODELS).code == 0
+
+    made = ScriptedBackend(models=MODELS["models"])
+    made.name = backend
+    names = [
+        beginning_of(Options(), Asked(None, None), made, name, Session(id="i"), None).model
+        for name in ("second", "third")
+    ]
+    third = str(folder / "third") if backend == "embedded" else "third"
+    assert names == ["second", third], "only a file that answers is recorded as one"
+
+    path.write_text(json.dumps(kept | {"model": "third"}))
+    assert ("in the file third" in ore("-S", "trip", "And?", **MODELS).err) == (backend != "ollama")
