@@ -64,8 +64,7 @@ class ClusterLink:
     """
 
     def __init__(self) -> None:
-        path = [os.path.abspath(entry) for entry in sys.path]
-        command = [sys.executable, "-I", "-c", _CODE, *path]
+        command = [sys.executable, "-I", "-c", _CODE, *sys.path]
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
         self._numbers, self._writing, self._is_ended = count(), threading.Lock(), False
         self._waiting: dict[int, SimpleQueue[dict[str, Any]]] = {}

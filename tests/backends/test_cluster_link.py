@@ -244,6 +244,14 @@ def test_after_half_a_question_the_process_is_asked_nothing_more():
             link.ask("hello", look=until(PATIENCE))
 
 
+def test_the_folder_may_be_removed_that_modules_are_also_looked_for_in(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend("")  # as for `python -c`, and in a notebook
+    (folder := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    ClusterLink().close()
+
+
 def test_a_system_without_threads_is_said_and_no_process_is_left(monkeypatch):
     begun: list[subprocess.Popen[bytes]] = []
 
