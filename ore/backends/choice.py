@@ -155,7 +155,9 @@ def _is_file(backend: str, named: str | None, wanted: Choice) -> bool:
     """Whether the model is a file; ``UsageError`` where a server is to run it, which can't."""
     model = wanted.model or (named if backend == "auto" and wanted.host is None else None)
     of_server = backend == "ollama" or wanted.host is not None
-    if model is None or wanted.is_name or not _is_gguf_file(model, of_server):
+    if model is None or wanted.is_name or wanted.model is None and not _looks_like_path(model):
+        return False
+    if not _is_gguf_file(model, of_server):
         return False
     if of_server:
         raise UsageError(
@@ -163,6 +165,12 @@ def _is_file(backend: str, named: str | None, wanted: Choice) -> bool:
             f"`reasoner('embedded:NAME')`, and no `host=`."
         )
     return True
+
+
+def _looks_like_path(model: str) -> bool:
+    """Whether ``ORE_MODEL`` may be a file: it counts in every folder, whoever has made that."""
+    is_file = model.lower().endswith(".gguf") and ":" not in os.path.basename(model)
+    return is_file or model.startswith(_PATHS)
 
 
 def _is_gguf_file(model: str, of_server: bool) -> bool:

@@ -237,6 +237,18 @@ def test_a_gguf_file_of_the_environment_means_it_too_where_no_place_was_named(tm
         assert opened(wanted, environ)[0].name == "ollama"
 
 
+@pytest.mark.parametrize("model", ["me/model:q4", "me/model", "me/model:q4.gguf"])
+def test_no_file_of_the_current_folder_answers_for_a_name_of_the_environment(
+    model, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "me").mkdir()
+    (tmp_path / model).write_bytes(b"GGUF")
+    for host in ({}, {"OLLAMA_HOST": "127.0.0.1:9"}):
+        assert opened(Choice(), {"ORE_MODEL": model} | host)[0].name == "ollama"
+    assert opened(Choice(), {"ORE_MODEL": f"./{model}"})[0].name == "embedded"
+
+
 @pytest.mark.parametrize(
     "wanted, environ",
     [
