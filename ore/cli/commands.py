@@ -16,7 +16,7 @@ from ore.cli.rules import SESSION_FLAGS
 from ore.cli.runs import Run, reasoner_for
 from ore.cli.terminal.editor import write_in_editor
 from ore.cli.terminal.bytewise import on_terminal
-from ore.cli.terminal.labels import ascii_of, labels_in
+from ore.cli.terminal.labels import in_either_case, labels_in
 from ore.cli.terminal.text import LONGEST_CELL
 from ore.core import ORE
 from ore.errors import ModelNotFoundError, OreError, UsageError
@@ -87,7 +87,7 @@ def complete(talk: Talk, line: str) -> list[str]:
         models = talk.run.backend.models()
     except OreError:
         return []
-    labels = [ascii_of(label) for label in talk.run.console.labels]
+    labels = in_either_case(talk.run.console.labels)
     plain = [model for model in models if _is_plain(model, labels)]
     return [model for model in plain if model.startswith(word)]
 

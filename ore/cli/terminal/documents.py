@@ -8,7 +8,7 @@ from itertools import chain
 from operator import ne
 
 from ore.cli.terminal.bytewise import on_terminal
-from ore.cli.terminal.labels import COLONS, ascii_of, has_label, turned
+from ore.cli.terminal.labels import COLONS, has_label, in_either_case, turned
 from ore.cli.terminal.text import AnswerText
 
 _PART = 1 << 13  # characters that are laid out before they are written
@@ -63,7 +63,7 @@ def document_parts(
     of such a label is a number instead. Behind two MiB of lines with labels, which take seconds, no colon
     stays beside its word; what is not ASCII takes longer, and counts for more, and some without labels.
     """
-    known = [ascii_of(label) for label in labels]
+    known = in_either_case(labels)
     known += turned(known)
     lines = on_terminal(text).split("\n")
     held, size, laid_out = list[str](), 0, 0

@@ -163,6 +163,12 @@ def _as_one(text: str) -> str:
     return text.replace("l", "i").replace("1", "i").replace("|", "i").replace("0", "o")
 
 
+def in_either_case(labels: Sequence[str]) -> list[str]:
+    """Return labels as they are looked for: their ASCII, which other letters have in capitals."""
+    forms = (form for label in labels for form in (label, label.upper()))
+    return list(dict.fromkeys(map(ascii_of, forms)))
+
+
 def labels_in(word: str, labels: Sequence[str]) -> list[int]:
     """Return where labels begin in a word; what is not ASCII between their letters may be nothing."""
     if word.isascii():

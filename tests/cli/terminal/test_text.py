@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ore.cli.terminal import documents
-from ore.cli.terminal.labels import LABELS
+from ore.cli.terminal.labels import LABELS, with_own
 from ore.cli.terminal.documents import document_parts, laying_out
 from ore.cli.terminal.text import (
     LONGEST_CELL,
@@ -278,6 +278,17 @@ def test_a_label_that_begins_with_a_wide_letter_comes_to_no_edge(show):
 def test_a_label_in_a_document_is_found_where_a_terminal_drops_a_letter_of_it():
     assert document_of("a\nYo\u1d2cu: x", 40) == "a\n Yo\u1d2cu: x"
     assert document_of("a\nYo\u1d2c\ua4f4: x", 40) == "a\n Yo\u1d2c\ua4f4: x"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["\u0434\u0430\u0440\u044c\u044f", "\u03b5\u03c1\u03bc\u03ae\u03c2", "\u0561\u0576\u056b"],
+)
+def test_the_label_of_a_persona_in_a_document_is_found_in_capitals_of_other_scripts(name):
+    """A letter may look like one of ASCII only as a capital, or only as a small one."""
+    label = f"[{name.upper()}]: "
+    for text in (label + "hi", label.lower() + "hi"):
+        assert "".join(document_parts(text, lambda: 80, with_own(label))) == " " + text
 
 
 def test_a_label_in_a_document_is_found_where_a_line_is_shown_from_right_to_left():
