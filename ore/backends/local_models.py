@@ -25,7 +25,7 @@ from ore.backends import (
     weights,
 )
 from ore.backends.manifest import Manifest
-from ore.backends.model_names import ModelName
+from ore.backends.model_names import ModelName, is_name
 from ore.backends.shelf import Shelf, shelves
 from ore.errors import CapabilityError, FileAccessError, ModelNotFoundError, OreError
 from ore.files import read_regular, reason
@@ -121,8 +121,8 @@ def _located(model_id: str, files: Mapping[str, Path] | None) -> LocalModel:
         file = weights.find(model_id, files)
     except ModelNotFoundError as exc:
         file = exc
-    is_name = model_id not in (files or ()) and not model_id.lower().endswith(".gguf")
-    is_here = is_name and file == Path(model_id)
+    is_path = model_id.lower().endswith(".gguf") or not is_name(model_id)
+    is_here = not is_path and model_id not in (files or ()) and file == Path(model_id)
     for shelf in own_shelves() if is_here or isinstance(file, ModelNotFoundError) else ():
         if (name := shelf.find(model_id)) is not None:
             manifest = shelf.manifest(name)

@@ -165,8 +165,10 @@ def _data(message: Message) -> dict[str, object]:
 
 def _around(content: str, text: str) -> str:
     """Return the part of a message that contains what was searched for, on one line."""
-    place = max(content.casefold().find(text.casefold()), 0)
-    reached = accumulate(len(letter.casefold()) for letter in content)  # ß is two in lower case
-    place = next((number for number, end in enumerate(reached) if end > place), 0)
+    folded = content.casefold()
+    place = max(folded.find(text.casefold()), 0)
+    if len(folded) != len(content):  # ß is two in lower case
+        reached = accumulate(len(letter.casefold()) for letter in content)
+        place = next((number for number, end in enumerate(reached) if end > place), 0)
     start = max(place - PREVIEW // 3, 0)
     return ("…" if start else "") + preview(content[start:])

@@ -417,7 +417,11 @@ def test_what_another_program_says_is_not_taken_for_an_engine_s(said):
         (engine_load._CIRCLES_SECONDS, 5, "loading stops after five seconds of computing in which"),
         (engine_load._LOAD_SECONDS, 60, "In any case it stops after a minute, plus a second"),
         (engine_load._LOAD_BYTES_A_SECOND, 20 << 20, "plus a second for each 20 MiB"),
-        (engine_load._SPARE_BYTES, 1 << 30, "what the file and the window need, plus 1 GiB"),
+        (
+            engine_load._SPARE_BYTES,
+            1 << 30,
+            "in a model of that many layers and that width, and 1 GiB",
+        ),
         (engine._TEMPLATE_SECONDS, 8, "Making the text of a prompt stops after eight seconds"),
         (engine._STOP_SECONDS, 3, "If you stop an answer, it ends within three seconds"),
         (engine_child.CONNECTIONS, 16, "The engine takes 16 connections at a time"),

@@ -61,6 +61,10 @@ def test_a_file_of_the_current_folder_does_not_take_the_place_of_a_model(
     assert local_models.find(name).on_shelf is not None
     assert local_models.find(name, weights.installed()).on_shelf is not None
     assert local_models.find(f"./{name}").path == Path(name)
+    with monkeypatch.context() as patched:
+        patched.setenv("OLLAMA_MODELS", "relative")  # no shelf is asked for a path
+        assert local_models.find(f"./{name}").path == Path(name)
+        assert local_models.find(str(Path(name).absolute())).path == Path(name).absolute()
     assert local_models.find_again(name, own) == own  # in the middle of a conversation
     with pytest.raises(ModelNotFoundError, match="no model 'smollm2:135m': fetch it with"):
         local_models.find("smollm2:135m")
