@@ -543,7 +543,7 @@ import os, subprocess
 from pathlib import Path
 other = subprocess.Popen(["sh", "-c", f"sleep {seconds}; kill -INT {{os.getpid()}}"])
 from ore.backends.engine import Engine, _Turn
-Engine(Path({path!r}))
+engine = Engine(Path({path!r}))  # else its end, which nothing interrupts, may be what is interrupted
 import time
 time.sleep(30)
 """
