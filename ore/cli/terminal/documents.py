@@ -18,7 +18,6 @@ _BEYOND_ASCII = 8  # how many times as long a line takes that is not ASCII, at m
 _LOOKED_AT = 4  # how many times faster one is looked at that holds no label
 _BEGINNING = 16  # how many characters take as long as a line by itself
 _COLON = re.compile('(?<!"):')  # in a text of JSON: the colon behind a key follows a quote
-_ANY_COLON = re.compile(f"[:{COLONS}]")
 
 
 def laying_out(
@@ -62,6 +61,7 @@ def document_parts(
     asked for as the lines are laid out: it may change meanwhile. In JSON, which has to stay that, the colon
     of such a label is a number instead. Behind two MiB of lines with labels, which take seconds, no colon
     stays beside its word; what is not ASCII takes longer, and counts for more, and some without labels.
+    Any other line counts for one character.
     """
     known = in_either_case(labels)
     known += turned(known)
@@ -75,6 +75,8 @@ def document_parts(
             parts = _kept(line, width, labels, is_json)
         elif not line.isascii():
             laid_out += cost // _LOOKED_AT
+        else:
+            laid_out += 1
         if laid_out > _MOST_LAID_OUT:
             parts = in_parts(_apart("\n".join(lines[place:]), is_json))
         held.append("\n" if place else "")
@@ -103,7 +105,11 @@ def _kept(
 
 
 def _apart(line: str, is_json: bool) -> str:
-    return _COLON.sub(r"\\u003a", line) if is_json else _ANY_COLON.sub(r" \g<0> ", line)
+    if is_json:
+        return _COLON.sub(r"\\u003a", line)
+    for colon in f":{COLONS}":  # a pattern takes many times as long
+        line = line.replace(colon, f" {colon} ")
+    return line
 
 
 def json_encoder() -> Callable[[object], str]:

@@ -450,6 +450,13 @@ def test_lines_that_have_to_be_looked_at_are_not_looked_at_without_end(monkeypat
     assert document_of("plain: a\n" * 4000, 80).endswith("plain: a\n")
 
 
+def test_short_lines_are_not_looked_at_without_end(monkeypatch):
+    """16 MiB of lines of a colon took nine seconds."""
+    monkeypatch.setattr(documents, "_MOST_LAID_OUT", 1000)
+    lines = document_of(":\n" * 4000, 80).split("\n")
+    assert (lines[0], lines[900], lines[-2]) == (":", ":", " : ")
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n", " "])
 def test_what_is_far_behind_in_a_text_is_not_laid_out_word_by_word(monkeypatch, end):
     """An answer of 16 MiB took half a minute, which no deadline ended."""
