@@ -80,7 +80,7 @@ def limit_of(asked: object, fit: Mapping[str, Any], written: int, *, advises: bo
     count = "1 token" if written == 1 else f"{written} tokens"
     own = f"the model's or the server's own{f' after {count}' if written else ''}"
     advice = "`options['num_predict']` sets another" if advises else ""
-    if not window:
+    if not (window and written and fit.get("prompt_tokens")):
         return f"{own}{f' ({advice})' if advice else ''}, or the context window"
     return f"{own}{f'; {advice}' if advice else ''}"
 

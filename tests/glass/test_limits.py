@@ -33,6 +33,16 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
             "window.",
         ),
         ({**LIMITED, "eval_count": 1}, {}, "the server's own after 1 token (`options['num_pred"),
+        (  # of a server that says how large its window is, and counts nothing
+            {"done_reason": "length", "context": {"window": 16}},
+            {},
+            "the server's own (`options['num_predict']` sets another), or the context window.",
+        ),
+        (
+            {**LIMITED, "context": {"window": 16}},
+            {},
+            "sets another), or the context window.",
+        ),
         (
             {**LIMITED, "context": {"window": 16, "prompt_tokens": 11}},
             {},
