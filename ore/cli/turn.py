@@ -21,7 +21,7 @@ from ore.cli.record import Told, in_force
 from ore.cli.runs import Run
 from ore.cli.stopping import is_unsaved, outcome_of_record, outcome_of_stop
 from ore.cli.terminal.console import Console
-from ore.cli.terminal.documents import halves
+from ore.cli.terminal.documents import beginning_and_rest
 from ore.errors import (
     CheckFailedError,
     ContextTruncatedError,
@@ -250,7 +250,7 @@ def _show(run: Run, context: Context, response: Response, document: str | None) 
 
 def _show_whole(console: Console, text: str) -> None:
     """Write an answer that came at once; on a terminal, what is far behind in it as a document."""
-    head, rest = halves(text) if console.stdout_is_terminal else (text, "")
+    head, rest = beginning_and_rest(text) if console.stdout_is_terminal else (text, "")
     console.begin_answer()
     console.chunk(head)
     console.end_answer()

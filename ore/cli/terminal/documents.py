@@ -27,7 +27,7 @@ def laying_out(
 
     The terminal's ``width`` is asked for before each part: it may change meanwhile.
     """
-    head, rest = halves(text)
+    head, rest = beginning_and_rest(text)
     lines = AnswerText(width(), before, labels)
     for part in in_parts(head):
         lines.width = width()
@@ -38,7 +38,7 @@ def laying_out(
         yield from document_parts(rest, width, labels)
 
 
-def halves(text: str) -> tuple[str, str]:
+def beginning_and_rest(text: str) -> tuple[str, str]:
     """Return what is laid out word by word of a text, and what is behind it, which is a document."""
     text = text.replace("\r\n", "\n")
     if len(text) <= _MOST_WRAPPED:
