@@ -13,6 +13,7 @@ from ore.cli.terminal.bytewise import on_terminal
 from ore.cli.terminal.labels import (
     LABELS,
     ascii_of,
+    in_either_case,
     is_young,
     label_begun,
     labels_in,
@@ -70,10 +71,9 @@ class AnswerText:
         self.found: bool = False
         self.is_moved: bool = False
         self.is_lost: bool = False
-        forms = dict.fromkeys(each for label in labels for each in (label, label.upper()))
-        self._labels = list(dict.fromkeys(map(ascii_of, forms)))
+        self._labels = in_either_case(labels)
         self._turned = turned(self._labels)
-        own = "".join(each + normalize("NFD", each) for each in forms if not each.isascii())
+        own = "".join(each + normalize("NFD", each) for each in (*labels, *map(str.upper, labels)))
         self._unbroken = _FILLERS + own  # wide, and may be inside a label
         before = on_terminal(before)
         self._column = sum(map(width_of, before))
