@@ -181,6 +181,7 @@ def test_a_server_of_llama_cpp_is_asked_without_its_cache_and_after_another_prom
         result = ore("--replay", "a.json", *flags, open_backend=open_backend)
     assert (result.code, rows(result.out)["a.json"][0]) == (3, verdict)
     assert ["cache_prompt" in request for request in asked] == sent
+    assert "/api/chat" not in [each.path for each in server.requests]  # it is no Ollama
     assert [request.get("max_tokens") for request in asked].count(1) == len(sent[3:]) // 2
 
 

@@ -58,6 +58,14 @@ def test_of_an_answer_that_comes_at_once_what_is_far_behind_is_a_document(where,
     assert shown == (on_terminal if where else f"{text}\n")
 
 
+def test_a_rendered_answer_that_is_long_says_from_where_on_it_is_not_laid_out(ore, monkeypatch):
+    monkeypatch.setattr(documents, "_MOST_WRAPPED", 15)
+    flags = ("--no-stream", "--render")
+    result = ore("Hi", *flags, terminal="out err", replies=["# One\n\ntwo\n\n# Three"])
+    assert result.out.endswith("\n# Three\n") and "# One" not in result.out
+    assert "from here on, it is shown as it was written" in result.err
+
+
 def test_a_terminal_is_told_who_answers(ore):
     result = ore("Hi", terminal="out err")
     assert result.out == "[AYA]: Paris.\n"

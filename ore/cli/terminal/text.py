@@ -73,7 +73,7 @@ class AnswerText:
         self.is_lost: bool = False
         self._labels = in_either_case(labels)
         self._turned = turned(self._labels)
-        own = "".join(each + normalize("NFD", each) for each in (*labels, *map(str.upper, labels)))
+        own = "".join(each + normalize("NFD", each) for each in labels)
         self._unbroken = _FILLERS + own  # wide, and may be inside a label
         before = on_terminal(before)
         self._column = sum(map(width_of, before))

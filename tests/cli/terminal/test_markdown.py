@@ -331,6 +331,10 @@ def test_the_longest_blocks_are_not_laid_out(monkeypatch):
     monkeypatch.setattr(markdown, "MOST_CHARACTERS", 5)
     text, tried = laid_out(BLOCKS)
     assert (tried, text.count("<")) == (4, 4) and "\nthree\n" in text  # with its blank line
+    blocks = Markdown(20, False, show=lambda *_: "")
+    assert (
+        blocks.feed("one two three four five\n") + blocks.end() == "\none two three four \nfive\n"
+    )
 
 
 @pytest.mark.slow
